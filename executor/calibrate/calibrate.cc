@@ -184,7 +184,7 @@ absl::StatusOr<double> SmallAllReduce(int ranks) {
 // latency in a ping-pong. A small all-reduce of n ranks takes (n - 1) * overhead + latency.
 absl::StatusOr<Link> MeasureLink(int ranks) {
   constexpr int64_t kBytes = 8 << 20;
-  // More ranks would add no information.
+  // More than 16 ranks would add no information about the link.
   const int members = std::min(ranks, 16);
   // All pairs run at once, as the ranks of a run do. If there are more ranks than cores, the receiver of a message must
   // first get a core.

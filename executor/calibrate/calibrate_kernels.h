@@ -27,7 +27,7 @@ struct KernelCase {
   int64_t sequence = 0;
 };
 
-// The shapes of a machine's cases.
+// The shapes of the cases that are measured on one kind of machine.
 struct CalibrationShapes {
   // Rows and columns of activations.
   struct Extent {

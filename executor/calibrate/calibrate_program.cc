@@ -13,7 +13,7 @@
 namespace weft::exec {
 namespace {
 
-// The data of calibration are tokens, so only the kernels that load these can be measured.
+// True for a kernel that loads images. Calibration's data source has only tokens, so such a kernel cannot be measured.
 bool ReadsImages(Kernel kernel) {
   const kernels::KernelRow& row = kernels::RowOf(kernel);
   return row.family == kernels::Family::kLoad && !row.calibrated;

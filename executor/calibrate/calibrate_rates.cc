@@ -63,7 +63,7 @@ absl::Status MeasureRates(const CalibrationShapes& shapes, const MeasureKernels&
     }
     std::vector<Point> points;
     for (const std::vector<KernelCase>& size : family.sizes) {
-      // Variants of one size count as one step of average work.
+      // The variants of one size become one point, with their average work.
       Point point;
       for (const KernelCase& kernel : size) {
         WEFT_ASSIGN_OR_RETURN(const double seconds, measure.seconds(kernel));

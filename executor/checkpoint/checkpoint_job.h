@@ -33,7 +33,8 @@ struct CheckpointJob {
   absl::Status Save(const std::string& directory, int64_t step, int64_t keep = 2);
   absl::Status Load(const std::string& checkpoint);
 
-  // Sets every element to a number that depends on the seed, tensor, part and position and that bf16 cannot hold.
+  // Sets every element to a number that depends on the seed, tensor, part and position, and that bf16 cannot hold
+  // exactly.
   void Fill(int64_t seed);
   static TensorData Expected(int tensor, StatePart part, int64_t seed);
   void ExpectFilled(int64_t seed);

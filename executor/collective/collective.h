@@ -57,15 +57,16 @@ class PreparedCollective {
  private:
   friend class Communicator;
 
-  // Up to `length` elements of every chunk of a buffer, from the chunk's element `from` on. The piece's part of a slot
-  // begins at byte `offset`.
+  // Up to `length` elements of every chunk of a buffer, from the chunk's element `from` on. In a scratch slot, the
+  // piece begins at byte `offset`.
   struct Piece {
     size_t buffer = 0;
     int64_t from = 0;
     int64_t length = 0;
     int64_t offset = 0;
   };
-  // Consecutive pieces [first, last) that go through a route together. Each slot has `slot_bytes` bytes.
+  // Consecutive pieces [first, last) whose messages run through the rounds of a route together. Each scratch slot has
+  // `slot_bytes` bytes.
   struct Batch {
     const CollectiveRoute* route = nullptr;
     size_t first = 0;

@@ -7,8 +7,7 @@
 namespace weft::exec {
 namespace {
 
-// In every round of every algorithm, a member receives only into slots that it does not send from in that round and
-// into which it receives nothing else in that round.
+// In every round of every algorithm, a member receives at most one message into a slot, and sends none from that slot.
 TEST(CollectiveRouteTest, SlotsAreFreeWhenTheyAreReceivedInto) {
   for (const CollectiveEntry& entry : Collectives()) {
     if (entry.in_switch()) continue;

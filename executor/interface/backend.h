@@ -60,7 +60,7 @@ struct StepContext {
   }
 };
 
-// One step of a run, with the context fields that differ from step to step.
+// One step of a StepRun, with the context fields that differ from step to step.
 struct StepOfRun {
   const Step* step = nullptr;
   absl::Span<const TensorView> inputs;

@@ -45,8 +45,8 @@ class ComputeDevice {
   virtual absl::StatusOr<Properties> properties() { return Properties(); }
 
   // Returns zeroed memory, aligned to 4096 bytes, of the device or of the host. Host memory is pinned, so that copies
-  // between it and the device run asynchronously. The device frees the memory at its end. Never called in a step. The
-  // ResourceExhausted error states how much memory there is.
+  // between it and the device run asynchronously. The device frees the memory when the device is destroyed. Never
+  // called in a step. The ResourceExhausted error states how much memory there is.
   virtual absl::StatusOr<void*> Allocate(Place place, int64_t bytes) = 0;
 
   // Number of streams whose work runs side by side. With more streams, some wait for others without need. 0 = no such

@@ -140,8 +140,8 @@ class Endpoint {
   // Records what this rank is doing, so that other ranks can report it if this process dies. Cheap.
   virtual void Note(int64_t step, int32_t action) = 0;
 
-  // An error if the process of some rank is known to have died: "rank 2 died ...". `last` receives that rank and its
-  // last note. Always ok where ranks share a process.
+  // CheckPeers returns an error, such as "rank 2 died ...", if the process of some rank is known to have died. `last`
+  // receives that rank and its last note. Always Ok where ranks share a process.
   struct LastNote {
     int rank = -1;
     int64_t step = 0;

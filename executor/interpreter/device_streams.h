@@ -24,7 +24,7 @@ class DeviceStreams {
  public:
   // At most this many repetitions may be enqueued and not over. The next one may begin when the oldest is over.
   static constexpr int64_t kRunAhead = 2;
-  // Slots for what is kept by repetition. No two repetitions under way share a slot.
+  // Number of slots for data that is kept per repetition. No two repetitions under way share a slot.
   static constexpr int64_t kSlots = kRunAhead + 1;
 
   static absl::StatusOr<std::unique_ptr<DeviceStreams>> Create(const PreparedProgram& program, ComputeDevice& device);

@@ -46,8 +46,8 @@ struct InjectedFailure {
   const std::atomic<bool>* stall_until = nullptr;
 };
 
-// The results of an optimizer step, read when the action that writes them was finished. The results of all steps in one
-// repetition of an asynchronous program (rule P14) become known together.
+// The results of an optimizer step. They are read when the action that writes them is finished. The results of all
+// steps in one repetition of an asynchronous program (rule P14) become known together.
 struct StepResult {
   int64_t step = 0;
   double loss = 0;

@@ -38,7 +38,7 @@ class StreamHeads {
   size_t size() const { return states_.size(); }
   StreamState& operator[](size_t stream) { return states_[stream]; }
   const StreamState& operator[](size_t stream) const { return states_[stream]; }
-  // Only for a stream that has steps in this list.
+  // The stream's next step. The stream must have steps in this list.
   const StreamStep& Head(size_t stream) const { return Steps(stream)[states_[stream].position]; }
   void Next(size_t stream);
 

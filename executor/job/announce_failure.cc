@@ -27,7 +27,8 @@ bool Stopped(const Rendezvous& rendezvous) {
   return rendezvous.stop != nullptr && rendezvous.stop->load(std::memory_order_relaxed);
 }
 
-// Passes the failure on to the store. True when there is no more to do; `*elsewhere` is set if another rank reports it.
+// Passes the failure on to the store. Returns true if there is nothing more to do; `*elsewhere` is set if another rank
+// reports the failure.
 bool Tell(const Rendezvous& rendezvous, const StoreOptions& options, nanoseconds timeout, const absl::Status& status,
           bool* elsewhere) {
   const auto go_on = [&]() -> absl::Status {

@@ -69,7 +69,7 @@ struct Rendezvous {
   // Given by the local launcher: the store's listening socket (rank 0) and shared memory for notes; -1 = none.
   int listener_fd = -1;
   int notes_fd = -1;
-  // StopFlag().
+  // The flag that SetStopFlag has set; null = none.
   const std::atomic<bool>* stop = nullptr;
 };
 

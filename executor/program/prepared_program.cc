@@ -50,7 +50,7 @@ CollectiveKind KindOf(const Step& step) {
                                                  : CollectiveKind::kAllReduce;
 }
 
-// Suffix of the name of a communicator's stream.
+// Added to the name of a communicator's stream if the transport sums in its own order (rule P10).
 constexpr char kOtherOrder[] = ", sums in the transport's order";
 
 class Preparer {

@@ -155,7 +155,7 @@ struct PreparedProgram {
   int64_t steps_of_list[3] = {0, 0, 0};
   // Number of events that steps record; PreparedStep.event is below it.
   int step_events = 0;
-  // Memory to which steps with `figures` copy the values for the run's report.
+  // Where the figures for the run's report are in the arena. Steps with `figures` complete them.
   Figures figures;
   // A fixed loss scale (rule P11); 0 = none.
   double fixed_loss_scale = 0;

@@ -456,7 +456,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
   void* warm_up_memory_ = nullptr;
   int fork_event_ = -1;
 
-  // Pending::edge points into this map, so nothing is added to it after Connect.
+  // Pending::edge points into this map. Only Connect adds edges, while no transfer is pending.
   absl::flat_hash_map<EdgeKey, Edge> edges_;
   std::vector<NcclGroup> collective_groups_;
 
