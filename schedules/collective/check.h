@@ -1,5 +1,5 @@
-// Checks that a list of messages performs the collective that it claims, by running it on symbols. The check knows no
-// algorithm.
+// Checks that a list of messages performs the collective that it claims, by executing the messages with symbols in
+// place of numbers. The check knows nothing about the algorithm that made the list.
 #ifndef WEFT_SCHEDULES_COLLECTIVE_CHECK_H_
 #define WEFT_SCHEDULES_COLLECTIVE_CHECK_H_
 

@@ -66,7 +66,7 @@ struct CollectivePlan {
   int members = 1;
   // Number of parts that each buffer is cut into; equals `members` for an all-gather or a reduce-scatter.
   int chunks = 1;
-  // Empty for one member.
+  // The messages of each round; empty for one member.
   std::vector<std::vector<CollectiveStep>> rounds;
 };
 
@@ -116,9 +116,9 @@ std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int
 // Number of messages that all members together send in one round of `stage`.
 int64_t StageMessages(const CollectiveStage& stage, int64_t members);
 
-// How much each member sends to each other member, without building the plan. A message is one chunk, i.e. at most
-// ceil(elements / chunks) elements. `elements` counts the whole buffer: the input of a reduce-scatter, the result of an
-// all-gather. With one member there are no stages, and `chunks` is 1.
+// How much each member sends to each other member. It is known without building the plan. A message is one chunk, i.e.
+// at most ceil(elements / chunks) elements. `elements` counts the whole buffer: the input of a reduce-scatter, the
+// result of an all-gather. With one member there are no stages, and `chunks` is 1.
 struct CollectiveTraffic {
   int64_t chunks = 1;
   std::vector<CollectiveStage> stages;

@@ -24,7 +24,7 @@ std::vector<CollectiveEntry> MessageCollectives() {
   return entries;
 }
 
-// All small group sizes, and some larger ones with many divisors or none.
+// All small group sizes, and some larger ones with many or few divisors.
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 24, 32, 33};
 
 TEST(Collectives, SortedByNameWithSource) {

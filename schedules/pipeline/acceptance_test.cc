@@ -283,7 +283,7 @@ TEST(Acceptance, OverlappedPairs) {
   }
 }
 
-// N = P, F = 1, B = 2; W = 1, 2, 4.
+// N = P, F = 1, B = 2, with 1, 2 and 4 waves.
 TEST(Acceptance, Hanayo) {
   const std::vector<std::tuple<int, int, const char*>> rows = {{4, 1, "18"}, {4, 2, "15.25"}, {4, 4, "13.625"},
                                                                {8, 1, "38"}, {8, 2, "31.5"},  {8, 4, "27.75"}};

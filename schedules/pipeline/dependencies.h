@@ -22,7 +22,7 @@ struct Result {
 };
 
 // The results that one microbatch of a slot reads (rule: F(s) reads F(s-1); B(s) and I(s) read F(s) and the gradient of
-// s+1; W(s) reads the gradient of s, its own I). stage = -1 if there is no such result.
+// s+1; W(s) reads the gradient that I(s) makes). stage = -1 if there is no such result.
 inline std::array<Result, 2> SlotInputs(const Slot& slot, int microbatch, int stages) {
   switch (slot.kind) {
     case SlotKind::kForward:
@@ -90,8 +90,8 @@ class SlotTable {
 SlotTable MakeSlotTable(const PipelineSchedule& schedule, int microbatches);
 
 // Lists that run side by side, each in order. A static schedule has one list per rank. A message-driven schedule has
-// two lists per rank: list 2r has the forwards of rank r, list 2r + 1 its backwards. Only data and the limit order
-// these two lists.
+// two lists per rank: list 2r has the forwards of rank r, list 2r + 1 its backwards. Only data dependencies and the
+// limit order slots of these two lists relative to each other.
 class SlotLists {
  public:
   // `schedule` and `table` must outlive the object. `order` has the form of PipelineSchedule::order.

@@ -112,7 +112,7 @@ class Replay {
   const PipelineSchedule& schedule_;
   const UnitCosts& costs_;
   ResultTimes ends_;
-  // Forwards that have started, by stage.
+  // Number of forwards that have started, by stage.
   std::vector<int64_t> started_;
   // Times when microbatches ended, by stage, in their order.
   std::vector<std::vector<int64_t>> through_;

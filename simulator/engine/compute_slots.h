@@ -129,7 +129,7 @@ class ComputeSlots {
   std::vector<Node> nodes_;
   // Index in `nodes_` of each rank's node.
   std::vector<int64_t> node_of_;
-  // By rank.
+  // The state of each rank.
   std::vector<Holder> holders_;
   // Ranks with a step that ended at this instant, and the ranks among them that keep their slot.
   std::vector<int32_t> ended_;

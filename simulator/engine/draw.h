@@ -25,7 +25,7 @@ class Draw {
     return static_cast<double>(Bits() >> 11) < probability * static_cast<double>(uint64_t{1} << 53);
   }
 
-  // Returns a normal deviate in units of 2^-32 / kNormalDeviation: the number of set bits among 256 fair bits, less
+  // Returns a normal deviate in units of 2^-32 / kNormalDeviation: the number of set bits among 256 fair bits, minus
   // 128, plus a uniform number on [-1/2, 1/2) that fills the gaps between integers (de Moivre, Laplace). The variance
   // of the sum is 64 + 1/12. The tails are a little thin: of the deviates beyond 4 standard deviations, 7 % are
   // missing.

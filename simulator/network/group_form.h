@@ -28,7 +28,8 @@ using GroupForm = std::vector<AxisPart>;
 // Returns the coordinates of the lowest member of the group of a rank with the coordinates `own`.
 std::vector<int64_t> LowestCoordinates(const GroupForm& form, std::vector<int64_t> own);
 
-// True if a rank with these coordinates is in a group of this form, i.e. if its coordinates are in all lists.
+// True if a rank with these coordinates is in a group of this form, i.e. if each listed axis has the rank's coordinate
+// in its list.
 bool TakesPart(const GroupForm& form, const std::vector<int64_t>& coordinates);
 
 // Returns the number of members of a group.

@@ -319,7 +319,7 @@ class TemplateBuilder {
     const SegmentRuns* runs = RunsOf(target);
     if (runs == nullptr || view_.actions[target].tails != 1 || entry.runs.empty()) return false;
     if (stream.key.queue != ComputeQueue::kNone || (target >= entry.action && distance == 0)) return false;
-    // A step that ends on a communicator is finished later.
+    // A step that ends on a communicator is finished later, so the order of its stream implies nothing.
     return std::any_of(runs->streams.begin(), runs->streams.end(), [&](const SegmentStream& own) {
       return own.has_tail && own.key.kind == stream.key.kind && own.key.kind != StreamClass::kCollective;
     });

@@ -44,7 +44,7 @@ std::set<int> GathersOfProducts(const Segment& segment, int number, const std::s
   return gathers;
 }
 
-// Multiplies the number of elements that the gather moves by `bytes`.
+// Multiplies by `bytes` the number of elements that the gather moves.
 void Scale(double bytes, int gather, Segment* segment) {
   Step& step = *segment->mutable_steps(gather);
   for (auto* values : {step.mutable_inputs(), step.mutable_outputs()}) {

@@ -96,7 +96,7 @@ class RuntimeSteps {
   int64_t LayerRanks() const;
   // Returns the time of copying messages from and to the host.
   absl::StatusOr<double> CopySeconds(int segment, const Cluster& cluster) const;
-  // Returns the host time of the segment over its device time, at least 1.
+  // Returns the ratio of the segment's host time to its device time, at least 1.
   absl::StatusOr<double> HostShare(const Use& use, const Cluster& cluster, const CostOptions& options);
 
   const Program& program_;

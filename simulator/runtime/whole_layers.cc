@@ -3,8 +3,9 @@
 // A backward of weft recomputes only what it reads. The last product of a layer, the sum behind it and the residual
 // addition are read only by the next layer, whose input is kept. torch.utils.checkpoint runs the layer's forward to its
 // end, and so do the checkpoint functions of Megatron-LM and DeepSpeed. (Checkpoints that are not reentrant stop early
-// since PyTorch 2.1.) With tensor parallelism, this means two sums per layer instead of one, and a product that is a
-// third of a GPT's. Here the other steps of such a layer follow the recomputed steps. The result is for costing only.
+// since PyTorch 2.1.) With tensor parallelism, this means two sums per layer instead of one, and one more product,
+// which is a third of the work of a GPT's layer. Here the other steps of such a layer follow the recomputed steps. The
+// result is for costing only.
 #include <algorithm>
 #include <map>
 #include <set>

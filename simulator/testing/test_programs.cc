@@ -226,7 +226,8 @@ class RandomBuilder {
     return *(actions.end() - 1);
   }
 
-  // Makes the action wait for `earlier`. In half of the cases it waits for its detached steps too, if there are any.
+  // Makes the action wait for `earlier`. In half of the cases it waits for the detached steps of `earlier` too, if
+  // there are any.
   void AddDependencyOn(Action& action, const Action& earlier, int distance) {
     AddDependency(action, earlier.id(), distance);
     if (earlier.operands_size() == 0 || Below(random_, 2) == 0) return;
