@@ -64,7 +64,8 @@ absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary
   const int64_t elements = ElementCount(tensor.shape).value_or(0);
   const int64_t bytes = RoundUp(std::max<int64_t>(1, elements * DTypeBytes(tensor.dtype)), 256);
   WEFT_ASSIGN_OR_RETURN(std::byte* const data, memory->Take(bytes));
-  // Filling more would only take time. The rest keeps the values that earlier cases have left there.
+  // Maximum bytes of a tensor that are filled, because filling takes time. The rest of a larger tensor keeps the values
+  // that earlier cases have left there.
   constexpr int64_t kMaxFilled = int64_t{1} << 28;
   WEFT_RETURN_IF_ERROR(memory->Fill(tensor, vocabulary, data, std::min(bytes, kMaxFilled)));
   return TensorView{data, tensor.dtype, tensor.shape};

@@ -27,8 +27,8 @@ void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Po
       const Point& b = points[i + 1];
       const double slope = (b.seconds - a.seconds) / (b.work - a.work);
       const double at_zero = a.seconds - slope * a.work;
-      // If the line falls or would give a negative overhead, larger work is disproportionately slower (caches), or the
-      // times are noisy. The rate at the larger point is then safer.
+      // If the line through the two points falls or gives a negative overhead, larger work is disproportionately slower
+      // (caches), or the times are noisy. The rate at the larger point is then safer.
       if (slope > 0 && at_zero >= 0) {
         rate = 1 / slope;
         overhead = at_zero;

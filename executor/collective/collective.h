@@ -107,7 +107,8 @@ struct CommunicatorPlace {
   // device is null, the buffers are in host memory, and work on them is finished when the call returns.
   ComputeDevice* device = nullptr;
   int stream = -1;
-  // The transport's own collectives; null if there are none. All members create their communicators with it.
+  // The transport's own collectives; null if there are none. If one member's communicator has them, all members'
+  // communicators must have them.
   NativeCollectives* native = nullptr;
   // The group's name in the transport's messages.
   std::string name = {};

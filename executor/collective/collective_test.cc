@@ -82,7 +82,7 @@ std::vector<std::vector<std::vector<T>>> Reduce(absl::string_view algorithm, DTy
   return results;
 }
 
-// Runs the plan as its header describes it, on one thread. This is the oracle for the order of sums.
+// Runs the plan as schedules/collective/plan.h defines it, on one thread. This is the oracle for the order of sums.
 template <typename T>
 void RunPlan(const CollectivePlan& plan, std::vector<std::vector<T>>& data) {
   struct Update {

@@ -48,7 +48,8 @@ struct WatchdogOptions {
   std::chrono::nanoseconds least_patience = std::chrono::seconds(5);
   // A first forward on a CPU takes a while, and the progress of ranks in other processes is not visible.
   std::chrono::nanoseconds first_patience = std::chrono::seconds(60);
-  // Each is called at most once per rank, on the watchdog's thread, while the rank's own thread is stuck.
+  // `report` and `give_up` are each called at most once per rank, on the watchdog's thread, while the rank's own thread
+  // is stuck.
   std::function<void(int rank, const absl::Status& reason)> report;
   // Called when the process cannot end in order any more. Null: no rank is given up.
   std::function<void(int rank, const absl::Status& reason)> give_up;

@@ -23,7 +23,7 @@
 
 namespace weft::exec {
 
-// Not to be confused with the Device of proto/cluster.proto, which describes one.
+// Not to be confused with the Device of proto/cluster.proto, which describes a device.
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
@@ -81,7 +81,8 @@ class ComputeDevice {
   // Copies between any two memories that Allocate returned; they do not overlap.
   virtual absl::Status Copy(int stream, void* to, const void* from, int64_t bytes) = 0;
   virtual absl::Status Clear(int stream, void* to, int64_t bytes) = 0;
-  // Like SumParts and AddTo of executor/numerics/sum_parts.h, to the same bits. All data is in device memory.
+  // Like SumParts and AddTo of executor/numerics/sum_parts.h, with the same bits as the result. All data is in device
+  // memory.
   virtual absl::Status Sum(int stream, DType dtype, int64_t elements, absl::Span<const void* const> parts,
                            void* destination) = 0;
   virtual absl::Status AddTo(int stream, DType from, const void* values, int64_t elements, bool accumulate, DType to,

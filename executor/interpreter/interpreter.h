@@ -68,7 +68,7 @@ struct InterpreterOptions {
   ComputeSlots* slots = nullptr;
   // How long a rank may wait without any progress of its own, unless `deadlines` sets another limit.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
-  // Either both or neither are set. They belong to this rank and program.
+  // The flight recorder and the deadlines of this rank's run of the program. Either both are set or neither.
   FlightRecorder* flight = nullptr;
   Deadlines* deadlines = nullptr;
   // Set, on any rank, when the run should end after the current repetition; null = never. If the pointer is given, the

@@ -174,7 +174,7 @@ class Interpreter::Impl {
   Backend& backend_;
   const InterpreterOptions options_;
   std::unique_ptr<PreparedProgram> prepared_;
-  // Owns what PreparedStep.run points to.
+  // Owns the runs that PreparedStep.run points to.
   std::vector<std::unique_ptr<StepRun>> runs_;
   RepetitionVotes votes_;
   StepResults results_;

@@ -106,7 +106,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceGroup(int index) {
                                     std::max(start, transfer.end_ns)));
   }
   if (!transfers_.EndGroup(index)) return moved;
-  // The group's streams were held until now.
+  // Work that follows the group on any of its streams waits for the whole group.
   if (device_ != nullptr) WEFT_RETURN_IF_ERROR(device_->Join(group.streams));
   for (const int s : group.streams) streams_[s].active = false;
   for (const int s : group.stream_of) WEFT_RETURN_IF_ERROR(Next(s));

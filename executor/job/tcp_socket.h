@@ -87,7 +87,7 @@ absl::StatusOr<SocketAddress> PeerAddress(const Socket& socket);
 // vanished.
 void SetForMessages(const Socket& socket);
 
-// Transfer all bytes. Otherwise return DeadlineExceeded, or Unavailable if the connection has ended.
+// Send or receive all bytes. Otherwise return DeadlineExceeded, or Unavailable if the connection has ended.
 absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Until& until);
 absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, const Until& until);
 
