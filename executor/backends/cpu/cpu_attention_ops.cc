@@ -1,6 +1,6 @@
 // Attention as separate ops: scores, their softmax, and the weighted sum of values. A product runs one task per
 // (sequence, head). The kernels that compute gradients of k or v run one task per head of k and v instead, because
-// several heads of q may add to it.
+// several heads of q may add to the same gradient.
 #include <algorithm>
 #include <cstring>
 

@@ -16,7 +16,8 @@ namespace {
 // kPackedColumns columns even if k is large.
 constexpr int64_t kPackedElements = int64_t{1} << 18;
 constexpr int64_t kPackedColumns = 128;
-// Rows per piece of the weight gradient. Each piece is one chain; the pieces are added in ascending order.
+// Rows of y per piece of the weight gradient. Each piece is one chain of multiply-adds; the pieces are added in
+// ascending order.
 constexpr int64_t kRowPiece = 512;
 
 struct Geometry {

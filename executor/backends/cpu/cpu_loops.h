@@ -155,8 +155,8 @@ struct LoopTable {
   void (*store_at_random)(const float* src, Storage storage, const void* random, int64_t n, void* dst);
 };
 
-// Returns the best loops that this processor runs. The choice is made once. The environment variable WEFT_CPU_LOOPS
-// (avx512, avx2, baseline) can select a lower instruction set.
+// Returns the loops for the highest instruction set that this processor has. The choice is made once. The environment
+// variable WEFT_CPU_LOOPS (avx512, avx2, baseline) can select a lower instruction set.
 const LoopTable& BestLoops();
 // Returns the loops of this name; null if there are none or this processor cannot run them.
 const LoopTable* FindLoops(const char* name);

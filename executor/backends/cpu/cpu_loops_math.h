@@ -284,7 +284,8 @@ void Sgd(T learning_rate, T momentum_factor, T weight_decay, const T* gradient, 
   }
 }
 
-// 64-bit lanes that hold one 32-bit word each; the upper halves may hold anything between rounds.
+// 64-bit lanes that hold one 32-bit word each. Between rounds of the random generator, the upper halves may hold
+// anything.
 typedef uint64_t Words __attribute__((vector_size(kVectorBytes)));
 
 // Multiplies the lower halves.

@@ -109,7 +109,7 @@ TEST(BandwidthCases, CountEachOperandOnce) {
     if (c.name == "ADD bf16") {
       EXPECT_EQ(c.Bytes(), 3 * 256 * 128 * 2);
     }
-    // The gradient, three fp32 states read and written, and the parameter.
+    // Bytes per element: the gradient, three fp32 states that are read and written, and the parameter.
     if (c.name == "ADAMW fp32") {
       EXPECT_EQ(c.Bytes(), 256 * 128 * (2 + 12 + 12 + 2));
     }

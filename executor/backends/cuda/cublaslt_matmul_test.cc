@@ -314,7 +314,7 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
     const absl::Status unknown = Make({TuningOptions::Mode::kRead, path})->Prepare(s);
     EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(unknown.message(), path +
-                                     ": cuBLASLt cannot run the tuned algorithm for a product of 8 x 4 by 4 x 16: tune "
+                                     ": cuBLASLt cannot run the tuned algorithm for a product of 8 x 4 by 4 x 16; tune "
                                      "again with --tuning='write FILE'");
     EXPECT_EQ(fake::seen.checks, checks + 1);
     EXPECT_EQ(fake::seen.launches.size(), launches);

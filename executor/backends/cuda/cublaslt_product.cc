@@ -191,7 +191,7 @@ absl::StatusOr<cublasLtMatmulAlgo_t> CublasLtProduct::FromTuned(cublasLtHandle_t
   if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS || !ordered ||
       result.workspaceSize > static_cast<size_t>(workspace_bytes)) {
     return absl::InvalidArgumentError(absl::StrCat("cuBLASLt cannot run the tuned algorithm for ", Name(shape_),
-                                                   ": tune again with --tuning='write FILE'"));
+                                                   "; tune again with --tuning='write FILE'"));
   }
   return algorithm;
 }

@@ -1,5 +1,5 @@
-// The algorithms that a device's matrix products use: --tuning=write measures them and --tuning=read uses them. The
-// table is a text file, so that people can read, keep and compare it:
+// The algorithms that a device's matrix products use: --tuning='write FILE' measures them and --tuning='read FILE' uses
+// them. The table is a text file, so that people can read, keep and compare it:
 //
 //   weft-tuning 2
 //   for architecture=90 multiprocessors=132 cublaslt=130100 device=NVIDIA H200

@@ -24,7 +24,7 @@ struct ConformanceCase {
   StepContext context;
   // {i, j}: output i shares the memory of input j, as it may in a program. The result is the same without sharing.
   std::vector<std::pair<int, int>> in_place;
-  // Outputs that the kernel updates in place instead of writing. They keep their initial content.
+  // Indices of outputs that the kernel overwrites only in part or adds to. The test does not poison them.
   std::vector<int> updated;
   // True if the result must equal the CPU backend's on the same types, bit for bit.
   bool exact = false;

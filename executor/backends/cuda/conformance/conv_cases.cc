@@ -19,7 +19,7 @@ Images DrawImages(CaseMaker& make, Step& step) {
   i.width = make.Between(1, 9);
   i.side = 2 * make.Between(0, 2) + 1;
   i.stride = make.Between(1, 3);
-  // Some rounds have more channels than a tile.
+  // Round 3 has more input channels than a tile, and round 5 more output channels.
   i.inputs = make.round == 3 ? 70 : make.Between(1, 20);
   i.outputs = make.round == 5 ? 66 : make.Between(1, 20);
   StepAttributes* a = step.mutable_attributes();

@@ -180,8 +180,8 @@ struct PlaceNames {
   }
 };
 
-// Each thread places its row of dy among the rows that name the same row of the table. These rows get the order
-// that they have in dy, so the place is the number of them that come earlier in dy.
+// Each thread places its row of dy among the rows that name the same row of the table. These rows get the order that
+// they have in dy, so the place is the number of them that come earlier in dy.
 struct SortNames {
   static constexpr int kMaxThreads = kThreads;
   EmbeddingBackward a;

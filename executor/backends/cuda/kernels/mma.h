@@ -1,5 +1,6 @@
-// Products of small matrices by tensor cores: a warp multiplies 16 x 16 by 16 x 8 16-bit numbers and adds the result to
-// 16 x 8 floats (PTX mma.sync.m16n8k16, compute capability 8.0; NVIDIA, PTX ISA, "Matrix Fragments for mma.m16n8k16").
+// Products of small matrices by tensor cores: a warp multiplies two matrices of 16-bit numbers, 16 x 16 and 16 x 8, and
+// adds the product to a 16 x 8 matrix of floats (PTX mma.sync.m16n8k16, compute capability 8.0; NVIDIA, PTX ISA,
+// "Matrix Fragments for mma.m16n8k16").
 //
 // Elements of each lane, with g = lane / 4 and t = lane % 4. A word holds two neighboring numbers, the lower index in
 // its lower 16 bits:

@@ -9,8 +9,8 @@ constexpr int kThreads = 256;
 
 constexpr int kEach = 2;
 
-// Calls ask(i, first) for kTogether eights of the thread's row, then use(i, first) for them, and repeats until the row
-// ends.
+// ForRow handles this many eights of a row together: it calls ask(i, first) for each of them, then use(i, first) for
+// each, and repeats both until the thread's share of the row ends.
 constexpr int kTogether = 2;
 template <typename Share, typename AskFor, typename Use>
 WEFT_DEVICE void ForRow(const Share& share, int64_t columns, AskFor ask, Use use) {

@@ -30,9 +30,9 @@ struct Array {
   Type type = Type::kNone;
 };
 
-// Passed in place of a stream: the kernel does not run, but its code is loaded onto the device. Without
-// this, the first launch loads the code, and the device may then first wait for everything that it runs, including
-// kernels that wait for another rank.
+// Passed in place of a stream: the kernel does not run, but its code is loaded onto the device. Without this, the first
+// launch loads the code, and the device may then first wait for everything that it runs, including kernels that wait
+// for another rank.
 inline char load_only;
 inline void* LoadOnly() { return &load_only; }
 
