@@ -39,7 +39,8 @@ void BM_CompileGpt2(benchmark::State& state) {
 }
 BENCHMARK(BM_CompileGpt2)->Args({8, 64})->Args({8, 512})->Args({1, 8})->Unit(benchmark::kMillisecond);
 
-// Tensor 8 with sequence parallelism, pipe 16, data 128, two stages per rank, a batch of 2048 sequences of 8192.
+// Tensor parallelism over 8 ranks with sequence parallelism, pipe 16, data 128, two stages per rank, a batch of 2048
+// sequences of 8192 tokens.
 void BM_CompileLlama405b(benchmark::State& state) {
   const std::string data = std::to_string(state.range(0)), nodes = std::to_string(16 * state.range(0));
   auto model = LoadModel("llama-3.1-405b");

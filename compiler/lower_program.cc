@@ -158,7 +158,7 @@ absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInput
   WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
   WEFT_ASSIGN_OR_RETURN(const SlotCosts costs,
                         SlotCostsOf(level.segments, inputs.schedule, cost, inputs.plan.mesh(), inputs.cluster));
-  // The order that the rank level will request, with the real costs of the slots.
+  // The order that the rank level will request, computed from the real costs of the slots.
   WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
                         ScheduleOf(ChoiceOf(inputs.plan.schedule(), static_cast<int>(inputs.schedule.order.size()),
                                             inputs.microbatches, costs)));

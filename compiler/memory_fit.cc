@@ -95,8 +95,8 @@ const Template* FullestTemplate(const Program& program) {
   return fullest;
 }
 
-// The template whose ranks have the least headroom on their devices, and the kind of device where that is. Both may be
-// null if every device has enough memory.
+// The template whose ranks have the least headroom on their devices, and the kind of device where this headroom is.
+// Both may be null if every device has enough memory.
 struct Tightest {
   const Template* of = nullptr;
   const Device* device = nullptr;

@@ -1,4 +1,4 @@
-// Verdicts and messages for programs that fit and programs that do not, exact to the byte.
+// Tests verdicts and messages for programs that fit and programs that do not, exact to the byte.
 #include "compiler/memory_fit.h"
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 
-// Generated code that needs the includes above.
+// This generated code needs the includes above.
 #include "ir/dialect.h.inc"
 #include "ir/enums.h.inc"
 

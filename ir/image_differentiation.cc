@@ -10,7 +10,7 @@ namespace {
 using Gradients = llvm::SmallVector<mlir::Value>;
 using Requests = llvm::ArrayRef<GradientRequest>;
 
-// The type that a kernel makes if it cannot add to an init; Deliver then adds.
+// The type of the gradient from a kernel that cannot add to an init. Deliver adds the init afterwards.
 mlir::RankedTensorType Plain(const GradientRequest& request, mlir::Value operand) {
   return request.init ? mlir::cast<mlir::RankedTensorType>(operand.getType()) : request.type;
 }

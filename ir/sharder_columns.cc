@@ -1,5 +1,6 @@
-// Gathers columns that are cut over one axis and cuts them over another. A rank takes only its own part, so gradients
-// are complete on either side: the derivative of gathering is to take the rank's columns, and the other way round.
+// Gathers columns that are cut over one axis and cuts them over another. A rank then uses only its own part, so the
+// gradients on both sides are complete. The derivative of gathering is therefore to take the rank's columns, and the
+// derivative of taking columns is to gather them.
 #include "ir/checks.h"
 #include "ir/sharder.h"
 

@@ -12,11 +12,11 @@
 namespace weft::kernels {
 namespace {
 
-// If a step has more tensors than this, as a step of a whole stage may, its key contains the bytes of the step's work
-// instead of shapes.
+// If a step has more tensors than this, as an optimizer step over a whole stage may, its key contains the bytes of the
+// step's work instead of shapes.
 constexpr int kMaxTensors = 12;
 
-// Returns types with their counts, such as "bf16*3,fp32".
+// Returns the tensors' types with their counts, such as "bf16*3,fp32".
 template <typename Indices>
 std::string TypesText(const Segment& segment, const Indices& values) {
   std::string text;

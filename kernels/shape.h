@@ -8,8 +8,8 @@
 //   term   = factor {("*" | "/") factor}   at most four; a division leaves no remainder
 //   factor = number | name             an attribute, a figure or a variable (attributes.h)
 //
-// A variable is bound where it first occurs, alone or as the one unknown factor of a product. Operands with "@" are
-// visited first, then inputs, then outputs. "^" exchanges the last two dims if the attribute is set.
+// A variable gets its value where it first occurs, alone or as the only unknown factor of a product. Operands with "@"
+// are visited first, then inputs, then outputs. "^" exchanges the last two dims if the attribute is set.
 #ifndef WEFT_KERNELS_SHAPE_H_
 #define WEFT_KERNELS_SHAPE_H_
 

@@ -29,7 +29,7 @@ bool MayReadMicrobatch(Kernel kernel);
 bool HasConditionalOperands(Kernel kernel);
 // Returns the number of rows per sample in a step that reads its microbatch; at least 1 in a valid program.
 int64_t RowsOfSample(const Program& program, const Step& step);
-// Returns the value whose rows are those of the step's samples; null if the step has no such value.
+// Returns the value that has the rows of the step's samples; null if the step has no such value.
 const Value* RowsValue(const Segment& segment, const Step& step);
 
 // AddsToOutput: true if the step adds to the old content of output `o`. WritesPartOfOutput: true if it writes only one

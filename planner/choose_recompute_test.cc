@@ -9,7 +9,7 @@
 namespace weft::planner {
 namespace {
 
-// Ranks with `layers` layers of `bytes` bytes each. A recomputed layer keeps one byte.
+// A model whose ranks have `layers` layers of `bytes` bytes each. A recomputed layer keeps one byte.
 struct Model {
   std::vector<int> layers;
   int64_t bytes = 10;

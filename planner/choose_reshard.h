@@ -1,5 +1,5 @@
 // Replaces plan.zero.reshard = BY_BENEFIT by a choice that states which layers keep their parameters and how far ahead
-// the others are gathered. Candidates are judged by their simulated steps and the arenas that they really get.
+// the parameters of the others are gathered. Each candidate is compiled and simulated; its time and its arenas decide.
 #ifndef WEFT_PLANNER_CHOOSE_RESHARD_H_
 #define WEFT_PLANNER_CHOOSE_RESHARD_H_
 
@@ -13,14 +13,14 @@
 
 namespace weft::planner {
 
-// A layer whose parameters are gathered where they are used.
+// A layer whose parameters are gathered before each use instead of being kept.
 struct GatheredLayer {
   int32_t layer = 0;
-  // Pipe ranks that hold it, ascending.
+  // Pipe ranks that hold the layer, ascending.
   std::vector<int> ranks;
-  // Bytes that each of these ranks would hold in addition if it kept the parameters.
+  // Bytes that each of these ranks would hold in addition if it kept the layer's parameters.
   int64_t bytes = 0;
-  // Exposed picoseconds of these gathers in a step, that is, the time in which nothing is computed meanwhile.
+  // Exposed picoseconds of the layer's gathers in a step: the time during which they run and nothing is computed.
   int64_t exposed = 0;
 };
 

@@ -1,5 +1,5 @@
-// Compiles a plan as a user writes it: makes the choices that the plan leaves open, then compiles it. If the program
-// does not fit, the error names changes with which it fits.
+// Compiles a plan as a user writes it. First makes the choices that the plan leaves open. If the program does not fit,
+// the error names changes with which it fits.
 #ifndef WEFT_PLANNER_COMPILE_H_
 #define WEFT_PLANNER_COMPILE_H_
 
@@ -20,8 +20,8 @@ struct CompileOptions : weft::CompileOptions {
   // If true, the refusal of a program that does not fit names changes with which it fits (remedies.h). This costs some
   // compilations (try_budget.h).
   bool remedies = true;
-  // The framework that runs the program; null = weft's own executor. Recompute is chosen for its memory. The other
-  // choices and the fit check are for weft's executor.
+  // The framework that will run the program; null = weft's own executor. Recompute is chosen by the memory that this
+  // framework needs. The other choices and the fit check assume weft's executor.
   const Runtime* runtime = nullptr;
   // If set, called before each try of a change with its description, e.g. "--set mbs=2, 3 of at most 40".
   OnTry on_try = nullptr;

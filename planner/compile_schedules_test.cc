@@ -1,5 +1,5 @@
-// Compiles programs for every schedule with a flush: they are proven, and as fast as the schedule alone. By default the
-// test covers a sample of the plans; with --full it covers all of them.
+// Compiles programs for every schedule with a flush. Each program must be proven, and as fast as the schedule alone. By
+// default the test covers a sample of the plans; with --full it covers all of them.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -130,7 +130,7 @@ TEST_P(EveryScheduleTest, GivesAProvenProgramAsFastAsItself) {
       const Recipe recipe = MakeRecipe(batch, halves ? "microbatch_sequences: 2" : "");
       auto program = CompilePlan(Model(), recipe, MakePlan(pipe, 1, variant), TinyCluster(), {});
       if (!program.ok()) {
-        // The schedule itself does not support this size.
+        // The schedule itself does not support this number of ranks or microbatches.
         EXPECT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument) << program.status();
         const std::string message(program.status().message());
         EXPECT_TRUE(absl::StrContains(message, "ranks") || absl::StrContains(message, "microbatches") ||
@@ -185,7 +185,7 @@ TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
     for (const char* placement : {"EARLY", "DEFERRED"}) {
       for (const char* grouped : {"false", "true"}) {
         SCOPED_TRACE(absl::StrCat(order, " ", placement, " ", grouped));
-        // Only --full tests the default, and settings that are refused for every schedule.
+        // Only --full tests the default settings, and settings that are refused for every schedule.
         if (!full && std::string(placement) == "EARLY" && std::string(grouped) == "false") continue;
         const Plan plan = MakePlan(
             4, 1, absl::StrCat("name: '", std::string(entry.name), "'"),

@@ -19,18 +19,18 @@ namespace weft::planner {
 struct Remedy {
   // The change as flags, e.g. "--set recompute.mode=FULL --set mbs=2".
   std::string change;
-  // Planned bytes of the memory that was short.
+  // Bytes of the memory that was short, as planned with the change.
   int64_t planned_bytes = 0;
 };
 
 struct Remedies {
   std::vector<Remedy> found;
-  // All changes that were tried, including those found.
+  // All changes that were tried, including those that fit.
   std::vector<std::string> tried;
   // True if `try_plan` ended the search before the wanted number of remedies was found, with more changes left to try.
   bool stopped = false;
-  // `at_once`: the search tried all changes together. `left_out`: it left out some of these tries, because they take
-  // too long or would exceed kMaxTries.
+  // `at_once` is true if the search tried all changes together. `left_out` is true if it left out some of these tries,
+  // because they take too long or would exceed kMaxTries.
   bool at_once = false;
   bool left_out = false;
 };
@@ -46,8 +46,8 @@ struct Shortage {
 // Called before each try with its description, e.g. "--set mbs=2, 3 of at most 40"; may be null.
 using OnTry = std::function<void(absl::string_view)>;
 
-// The planned bytes of the fullest rank, or, if host memory is short, of the fullest node. If the try gave no number,
-// the reason: any outcome except kFits.
+// The result of a try: the planned bytes of the fullest rank, or, if host memory is short, of the fullest node. If the
+// try gave no number, the reason: any outcome except kFits.
 using TriedBytes = std::variant<int64_t, TryOutcome>;
 using TryPlan = std::function<TriedBytes(const Recipe& recipe, const Plan& plan)>;
 

@@ -63,7 +63,7 @@ TEST(TryBudget, SpentTriesAreGone) {
   EXPECT_FALSE(budget.Has(Mode(Recompute::FULL)));
 }
 
-// If the ranks of some replicas are used for other axes, the remaining replicas get their microbatches.
+// If the ranks of some replicas are used for other axes, each remaining replica gets more microbatches.
 TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
   Recipe recipe;
   Plan plan;

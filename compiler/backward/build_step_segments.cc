@@ -93,7 +93,8 @@ class StepSegments {
   const std::set<std::string> norm_axes_;
 };
 
-// Axes over which norms are summed but which do not cut this gradient: the ranks along them hold the same part.
+// Mesh axes over which norms are summed but which do not cut this gradient. The ranks along such an axis hold the same
+// part, so only one of them counts it.
 mlir::ArrayAttr StepSegments::CountedOnce(int32_t tensor) {
   const std::set<std::string> cut = GradientAxes(tensors_[tensor].op);
   std::vector<std::string> copies;
@@ -191,8 +192,9 @@ void StepSegments::OptimizerStep() {
   if (training_.dynamic()) scaling.push_back(LossScale(segment));
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     TensorInfo& info = tensors_[tensor];
-    // One copy of the weights serves compute and optimizer, with three exceptions: the optimizer's weights have another
-    // type, they are only a part of what compute reads, or compute reads several versions (rule P14).
+    // One copy of the weights serves both compute and optimizer, except in three cases: the optimizer's weights have
+    // another type, the optimizer's weights are only a part of what compute reads, or compute reads several versions
+    // (rule P14).
     const bool gathers = info.GathersAtEnd(), casts = info.Type().getElementType() != training_.master;
     const bool has_master = training_.asynchronous || casts || gathers;
     // True if the optimizer writes its part for compute separately, in compute's type. If a part is gathered and
@@ -234,8 +236,9 @@ void StepSegments::OptimizerStep() {
   if (training_.dynamic()) UpdateLossScale(segment, norm);
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     for (int32_t use : uses) {
-      // Under exact accumulation only the first use has a gradient of its own type. If this gradient is a part that is
-      // made for one iteration, it is not kept. Gradients that do not exist or are not kept need no zeros.
+      // Under exact accumulation only the first use has a gradient in the gradients' own type. If this gradient is a
+      // part that is made for one iteration, it is not kept. Gradients that do not exist or are not kept need not be
+      // set to zero.
       if (Exact() && (use != uses.front() || tensors_[tensor].CutsGradientAtEnd())) continue;
       Zero(segment, segment.Role(ir::Role::Grad, tensor, use), tensors_[tensor].GradType(training_.grads),
            "zero gradient of " + Name(tensor));

@@ -1,4 +1,4 @@
-// Tests the end of an optimizer step: which segments there are, and what they read and leave.
+// Tests the segments of an optimizer step: which segments there are, what they read, and what they write.
 #include <map>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// For example "grad 0.1" for the gradient of use 1 of tensor 0.
+// For example "grad 0.1": the gradient of use 1 of tensor 0.
 std::string Name(ir::RoleAttr role) {
   std::string name = ir::stringifyRole(role.getRole()).str();
   if (role.getTensor() >= 0) name += " " + std::to_string(role.getTensor());

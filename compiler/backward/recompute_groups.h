@@ -1,4 +1,4 @@
-// Chooses which layers of each stage the backward recomputes, and which of them together.
+// Chooses which layers of each stage the backward recomputes, and which of these layers are recomputed together.
 #ifndef WEFT_COMPILER_BACKWARD_RECOMPUTE_GROUPS_H_
 #define WEFT_COMPILER_BACKWARD_RECOMPUTE_GROUPS_H_
 

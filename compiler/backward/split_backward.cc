@@ -53,8 +53,8 @@ void StageDifferentiator::EmitForward() {
     if (used) map.map(argument, segment.Argument(block_.getArgRole(index), argument.getType()));
   }
   for (mlir::Operation* op : forward_) segment.builder().clone(*op, map);
-  // A value that is handed on and read again, or handed on twice, is kept in two places, because the buffers of the two
-  // places have separate lifetimes.
+  // A value that is both an output and saved, or that is several outputs, is kept in several places, because the
+  // buffers of these places have separate lifetimes.
   llvm::DenseSet<mlir::Value> placed;
   auto place = [&](ir::RoleAttr role, mlir::Value value) {
     mlir::Value kept = map.lookup(value);
@@ -157,7 +157,7 @@ void StageDifferentiator::FindSavedGradients() {
   }
 }
 
-// Recomputes everything here, including what only the second half reads.
+// Recomputes all values here, including those that only the second half of the backward reads.
 void StageDifferentiator::EmitBackwardInput() {
   SegmentBuilder segment(module_builder_, SegmentName("backward_input"), ir::SegmentKind::BackwardInput,
                          content_.stage);

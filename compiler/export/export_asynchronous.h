@@ -1,4 +1,4 @@
-// Makes the program of a schedule that never drains the pipeline, from its segments without the rank level
+// Makes the program of a schedule that never drains the pipeline. It is made from the segments, without the rank level
 // (inputs/asynchronous.h says why).
 #ifndef WEFT_COMPILER_EXPORT_EXPORT_ASYNCHRONOUS_H_
 #define WEFT_COMPILER_EXPORT_EXPORT_ASYNCHRONOUS_H_

@@ -1,4 +1,5 @@
-// Exports the segments of a module as messages: the stage or rank of each, and what a stage's segments share.
+// Exports the segments of a module as messages. Finds the stage or rank of each segment, and what the segments of one
+// stage share.
 #include "compiler/export/export_segments.h"
 
 #include <string>

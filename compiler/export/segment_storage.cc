@@ -18,8 +18,8 @@ int64_t ElementsOfParts(mlir::Operation* op, size_t index) {
   return scatter ? elements(scatter.getOutputs()[index]) * static_cast<int64_t>(scatter.getMembers()) : 0;
 }
 
-// True if detached steps may use buffers of this role after their action has ended: these buffers live for the whole
-// run.
+// True for roles whose buffers live for the whole run. Detached steps may use such buffers after their action has
+// ended.
 bool OutlivesActions(ir::Role role) {
   return role == ir::Role::Deferred || role == ir::Role::Param || role == ir::Role::Master || role == ir::Role::Grad ||
          role == ir::Role::GradAccumulator;

@@ -34,7 +34,8 @@ class StageCosts {
 
   int64_t CostOf(int64_t from, int64_t to) const {
     const int64_t begin = position_[from], end = position_[to];
-    // The first layer after the stage that would be recomputed in this series of every `every_`-th layer.
+    // The stage recomputes every `every_`-th layer of those that can be recomputed, from its first one on. `behind` is
+    // the first layer in this sequence after the end of the stage.
     const int64_t behind = begin + (end - begin + every_ - 1) / every_ * every_;
     return prefix_[to] - prefix_[from] + suffix_[begin] - suffix_[behind];
   }
@@ -72,7 +73,7 @@ std::vector<int32_t> SmallestSortedCosts(const StageCosts& costs, int64_t layers
     for (int64_t i = 0; i + s < layers; ++i) {
       for (int64_t end = i + 1; end + s <= layers; ++end) {
         const int64_t cost = costs.CostOf(i, end);
-        // Longer stages cost no less.
+        // A longer first stage does not cost less, so no later end can be better.
         if (!best[i].empty() && cost > best[i].front()) break;
         if (!best[i].empty() && !IsBetter(cost, before[end], best[i])) continue;
         best[i] = before[end];

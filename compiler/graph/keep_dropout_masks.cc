@@ -23,7 +23,7 @@ struct KeepDropoutMasksPass : impl::KeepDropoutMasksBase<KeepDropoutMasksPass> {
     mlir::OpBuilder builder(dropout);
     auto type = mlir::cast<mlir::RankedTensorType>(dropout.getType());
     auto mask = mlir::RankedTensorType::get(type.getShape(), builder.getIntegerType(8, /*isSigned=*/false));
-    // The attributes are the same, including `name` and `layer`.
+    // Keeps the attributes of the dropout op, including `name` and `layer`.
     auto made = builder.create<ir::DropoutMaskOp>(dropout.getLoc(), mlir::TypeRange{type, mask},
                                                   mlir::ValueRange{dropout.getX()}, dropout->getAttrs());
     dropout.getResult().replaceAllUsesWith(made.getResult());

@@ -12,7 +12,7 @@
 
 namespace weft {
 
-// Refuses a definition that stands under the name of another schedule.
+// Refuses a plan whose schedule has a definition but also the name of a schedule from the registry.
 absl::Status CheckScheduleName(const PlanSchedule& plan);
 
 // Refuses to freeze a schedule that is already static, unless plan.freeze made it so. The message names the schedules
@@ -31,8 +31,8 @@ absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& reco
 
 absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero);
 
-// Returns `deadlock`, the refusal of a program that blocks. If the common order of transfers may be the reason, the
-// message first names the plan's fields and the values to set instead, and then the cycle.
+// `deadlock` is the refusal of a program that blocks. Returns `deadlock`. If the common order of transfers may be the
+// reason, puts the plan's fields and the values to set instead in front of the message.
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& deadlock);
 
 }  // namespace weft

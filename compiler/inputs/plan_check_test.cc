@@ -52,7 +52,7 @@ TEST(CheckScheduleName, ADefinitionUnderTheNameOfAnother) {
               AllOf(HasSubstr("plan.schedule: "), HasSubstr("gpipe"), HasSubstr("mine")));
   plan.set_name("mine");
   EXPECT_EQ(Message(CheckScheduleName(plan)), "");
-  // CheckScheduleName does not report what is wrong with a definition.
+  // CheckScheduleName does not check the definition itself, so it reports no error in it.
   plan.set_definition("no schedule");
   EXPECT_EQ(Message(CheckScheduleName(plan)), "");
 }
@@ -80,7 +80,7 @@ TEST(CheckFreeze, StaticSchedulesCannotBeFrozen) {
     defined.set_definition(DefinitionOf("mine", schedule));
     EXPECT_EQ(Message(CheckFreeze(defined, schedule)), "");
     EXPECT_EQ(Message(CheckFreeze(defined, gpipe)), "");
-    // A definition of a static schedule stays static under the name of a message-driven one.
+    // A plan's own definition of a static schedule stays static, even if it has the name of a message-driven schedule.
     defined.set_name(name);
     defined.set_definition(DefinitionOf("mine", gpipe));
     EXPECT_THAT(Message(CheckFreeze(defined, gpipe)), HasSubstr("plan.schedule.freeze"));

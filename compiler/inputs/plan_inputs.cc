@@ -65,8 +65,8 @@ void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
   }
 }
 
-// With backward halving, one forward processes the recipe's microbatch, and each half of it has its own backward. The
-// halves become the program's microbatches.
+// With backward halving, one forward processes the recipe's microbatch, and each half of the microbatch has its own
+// backward. The program counts the halves as its microbatches.
 absl::Status HalveMicrobatches(Recipe& recipe) {
   const int64_t sequences = recipe.microbatch_sequences();
   if (sequences % 2 != 0) {
@@ -79,8 +79,8 @@ absl::Status HalveMicrobatches(Recipe& recipe) {
   return absl::OkStatus();
 }
 
-// Fills in the defaults of plan.offload. Unless the plan states otherwise, gradients are summed in buckets that are
-// multiples of the buckets of plan.offload.
+// Fills in the defaults of plan.offload. Unless the plan states otherwise, the buckets in which gradients are summed
+// are multiples of the buckets of plan.offload.
 absl::Status ResolveOffload(PlanInputs& inputs) {
   const bool activations = inputs.plan.offload().activation_layers() > 0;
   if (!inputs.plan.offload().optimizer() && !activations) return absl::OkStatus();

@@ -1,5 +1,5 @@
-// Builds the schedule that a plan asks for. Only here does its name, its parameters or its own definition become lists
-// of slots.
+// Builds the schedule that a plan asks for. Only this file turns the schedule's name, its parameters or its own
+// definition into lists of slots.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_SCHEDULE_H_
 #define WEFT_COMPILER_INPUTS_PLAN_SCHEDULE_H_
 

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Number of parameters in the products of each layer. Grouped keys and values count as if every head had its own.
+// Number of parameters that each layer uses in products. Grouped keys and values count as if every head had its own.
 std::vector<double> ProductWeights(const ModelGraph& model) {
   std::map<std::string, double> elements;
   for (const GraphParameter& parameter : model.parameters()) {
@@ -43,7 +43,7 @@ std::vector<double> ProductWeights(const ModelGraph& model) {
   return weights;
 }
 
-// True if stage s is on rank s modulo the number of ranks, in one lane.
+// True if stage s is on rank (s modulo number of ranks), in a single lane.
 bool GoesRound(const PipelineSchedule& schedule, int64_t ranks) {
   if (schedule.lanes != 1 || schedule.placement.size() != 1) return false;
   const std::vector<int>& placed = schedule.placement[0];
@@ -101,7 +101,8 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
     return {};
   }
   const int64_t microbatches = recipe.global_batch_sequences() / samples / replicas;
-  // The lists of slots are as long as the product of ranks and microbatches.
+  // All lists of slots together have a length proportional to the product of ranks and microbatches, so this limits
+  // their size.
   if (microbatches < 1 || microbatches > kMax / ranks) return {};
   PlanSchedule schedule = plan.schedule();
   if (schedule.name().empty() && schedule.definition().empty()) schedule.set_name("1f1b");

@@ -45,8 +45,8 @@ struct Arena {
   int64_t lower_bound = 0;
 };
 
-// Returns the same offsets for the same items. InvalidArgument if an item has negative bytes or ends before it begins;
-// ResourceExhausted if the sum of all bytes exceeds 2^62.
+// Returns the same offsets whenever it gets the same items. InvalidArgument if an item has negative bytes or ends
+// before it begins; ResourceExhausted if the sum of all bytes exceeds 2^62.
 absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items);
 
 // Plans the arena of a rank that also holds `beside` >= 0 bytes outside the arena all the time. If the height exceeds

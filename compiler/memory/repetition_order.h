@@ -22,7 +22,7 @@ namespace weft {
 
 class RepetitionOrder {
  public:
-  // Waits for the action `on`, `distance` repetitions earlier.
+  // A wait for the action `on` of the repetition `distance` repetitions earlier.
   struct Wait {
     int on = 0;
     int distance = 0;
@@ -77,8 +77,8 @@ class RepetitionOrder {
     std::vector<int> known;
   };
 
-  // Adds to `known` everything that is known when `action` has ended, of this or another repetition; with `finished`,
-  // also that the action itself has finished.
+  // Call when `action` of `repetition` has ended: adds to `known` everything that was known when that action started
+  // (`other`). With `finished`, also adds that the action itself has finished.
   void Learn(std::vector<int>& known, const std::vector<int>& other, int action, int repetition, bool finished) const;
   bool Knows(const std::vector<int>& known, int action, int repetition) const;
 

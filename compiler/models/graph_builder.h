@@ -34,8 +34,8 @@ class GraphBuilder {
     return std::string(name);
   }
 
-  // Weight and Constant add a parameter and return its name. Its initial values are normal with standard deviation
-  // `normal`, or all `value`.
+  // Weight and Constant add a parameter and return its name. The initial values of a Weight are normal with standard
+  // deviation `normal`; the initial values of a Constant all equal `value`.
   std::string Weight(absl::string_view name, const std::vector<int64_t>& extents, double normal) {
     GraphParameter& parameter = Parameter(name, extents);
     parameter.mutable_init()->set_normal(normal);

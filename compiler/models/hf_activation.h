@@ -11,7 +11,7 @@ namespace weft {
 
 struct Activation {
   const char* name = nullptr;
-  // The graph op for f(x), and the op for f(gate) * up; null if there is no such op.
+  // `kind`: the graph op for f(x). `gated_kind`: the graph op for f(gate) * up. Null if there is no such op.
   const char* kind = nullptr;
   const char* gated_kind = nullptr;
   bool tanh_approximation = false;

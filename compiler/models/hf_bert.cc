@@ -197,7 +197,7 @@ absl::StatusOr<BertShape> ReadShape(const HfConfig& config) {
   WEFT_ASSIGN_OR_RETURN(shape.epsilon, config.Number("layer_norm_eps", 0, true, 1, 1e-12));
   WEFT_ASSIGN_OR_RETURN(shape.init, config.Number("initializer_range", 0, true, kNoLimit, 0.02));
   WEFT_ASSIGN_OR_RETURN(shape.tied_head, config.Flag("tie_word_embeddings", true));
-  // Number, not Size, because token ids begin at 0.
+  // Number instead of Size, because token ids begin at 0.
   WEFT_ASSIGN_OR_RETURN(const double token, config.Number("mask_token_id", 0, false, static_cast<double>(kHfLimit),
                                                           static_cast<double>(kPublishedMaskToken)));
   shape.mask_token = static_cast<int64_t>(token);

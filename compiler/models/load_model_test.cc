@@ -13,7 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Numbers of parameters of the published checkpoints: the sum of elements, with the head shared with the embedding.
+// Numbers of parameters of the published checkpoints. If the head shares its weight with the embedding, the weight
+// counts once.
 TEST(LoadModelTest, CatalogModelsHaveThePublishedSizes) {
   const std::pair<const char*, int64_t> kSizes[] = {
       {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};

@@ -22,8 +22,8 @@ ir::SignatureOp SignatureOf(mlir::Operation* compute);
 // The buffers that a compute action binds to the operands of its signature, by operand index.
 std::vector<mlir::Value> BoundBuffers(mlir::Operation* compute, ir::SignatureOp signature);
 
-// The persistent buffers of a template by role, and other buffers that are bound to a role. Get creates the buffer of a
-// role that has none, at the head of the list, after the other persistent buffers.
+// The persistent buffers of a template by role, and other buffers that are bound to a role. If a role has no buffer,
+// Get creates one. The new buffer stands at the head of the list, after the other persistent buffers.
 class PersistentBuffers {
  public:
   explicit PersistentBuffers(ir::TemplateOp t);

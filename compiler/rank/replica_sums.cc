@@ -40,7 +40,8 @@ class ReplicaSums {
     };
     std::vector<Ready> ready;
     for (const auto& [stage, gradients] : gradients_.of_stage) {
-      // Gradients that are summed over the same axes, in the order of the first gradient of each group.
+      // One sum for each set of axes: the gradients that are summed over the same axes. The sums are in the order of
+      // their first gradients.
       std::vector<StageSum> sums;
       for (ir::OperandAttr gradient : gradients) {
         const GradientUse use = UseOf(gradient);

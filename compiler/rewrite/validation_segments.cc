@@ -113,7 +113,7 @@ class Maker {
     if (kept.role() == LOSS_SCALE) kept.set_version(1);
     PlaceAtEnd(&kept);
     *t_.add_buffers() = std::move(kept);
-    // The verdict judges the previous step, so it divides by the scale of that step.
+    // The verdict judges the previous step, so it must divide by the loss scale of that step.
     if (t_.buffers(b).role() == LOSS_SCALE) {
       std::replace(validate_.operands.begin(), validate_.operands.end(), b, t_.buffers_size() - 1);
     }

@@ -8,7 +8,7 @@ namespace weft {
 
 namespace {
 
-// "op 'h.0.attn': " where the location has a name, "" otherwise.
+// Returns "op 'h.0.attn': " if the location has a name, else "".
 std::string Where(mlir::Location location) {
   std::string where;
   location->walk([&](mlir::Location inner) {
@@ -53,7 +53,7 @@ DiagnosticCollector::DiagnosticCollector(mlir::MLIRContext* context)
         }
         return mlir::success();
       }) {
-  // Error messages contain all that is needed, and a dump of the op would not fit on one line.
+  // Do not print the op. Error messages contain all that is needed, and a dump of the op would not fit on one line.
   context->printOpOnDiagnostic(false);
 }
 

@@ -1,4 +1,4 @@
-// ZeRO as the passes need it: which model states are sharded, over how many data replicas.
+// Describes ZeRO for the passes: which model states are sharded, and over how many data replicas.
 #ifndef WEFT_COMPILER_SEGMENTS_STATE_SHARDS_H_
 #define WEFT_COMPILER_SEGMENTS_STATE_SHARDS_H_
 
@@ -12,15 +12,15 @@
 
 namespace weft {
 
-// In a list of axes, this name stands for the data replicas that hold the same part in different groups.
+// In a list of axes, this name stands for the data replicas that are in different groups and hold the same part.
 constexpr char kOverGroups[] = "data:groups";
 
 struct StateShards {
   // As plan.zero.stage; 0 if nothing is sharded.
   int32_t stage = 0;
-  // Number of adjacent ranks on the axis `data` that share one copy.
+  // Number of adjacent ranks on the axis `data` that share one copy of the states.
   int64_t members = 1;
-  // Equal to `members` if these ranks are not all replicas, else 0.
+  // Equal to `members` if fewer than all replicas share a copy, else 0.
   int64_t block = 0;
   // Stage 3: layers whose parameters stay whole.
   std::vector<int32_t> kept_layers = {};

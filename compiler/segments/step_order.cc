@@ -34,7 +34,7 @@ StepOrder::StepOrder(const std::vector<OrderedStep>& steps) {
   const int count = static_cast<int>(steps.size());
   deps_.resize(count);
   waited_for_by_.assign(count, count);
-  // The steps of collectives in order, and the number of each step among them.
+  // The collective steps in list order, and the number of each step among them.
   std::vector<int> collectives;
   std::vector<int> number(count, -1);
   int streams = 1;

@@ -31,7 +31,8 @@ struct Training {
   double epsilon = 0;
   // SGD; 0 = no momentum buffer.
   double momentum = 0;
-  // Loss scaling (rule P11): the fixed factor, or the first one of a dynamic scale if growth_interval is set; 0 = none.
+  // Loss scaling (rule P11): the fixed factor, or, if growth_interval is set, the first factor of a dynamic scale; 0 =
+  // none.
   double loss_scale = 0;
   int32_t growth_interval = 0;
   bool scaled() const { return loss_scale > 0; }

@@ -1,5 +1,5 @@
-// Finds which values of a forward have a number of rows in proportion to the microbatch's tokens (or images), so that
-// two microbatches fit into one value, one after the other.
+// Finds which values of a forward have rows in proportion to the tokens (or images) of the microbatch. Such a value can
+// hold two microbatches, one after the other.
 #ifndef WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_
 #define WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_
 

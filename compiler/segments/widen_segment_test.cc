@@ -68,12 +68,12 @@ TEST(WidenSegment, RowsOfTokensAreDoubled) {
   }
   EXPECT_EQ(wide->operands[1].shape[0], 32);
   EXPECT_EQ(segment.values(0).shape(0), 32);
-  // Values made of parameters appear once.
+  // A value made of parameters appears once and keeps its shape.
   EXPECT_EQ(segment.values(2).shape(0), 4);
   EXPECT_EQ(segment.values(3).offset(), 128);
   EXPECT_EQ(segment.values(3).shape(0), 32);
   EXPECT_EQ(segment.values(4).shape(0), 4);
-  // They are also read once.
+  // Values made of parameters are also read only once.
   EXPECT_EQ(segment.steps(0).work().bytes(), 128);
   EXPECT_EQ(segment.steps(1).work().bytes(), 1024);
   EXPECT_EQ(segment.steps(2).work().flops(), 1024);

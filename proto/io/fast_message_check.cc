@@ -92,7 +92,7 @@ const char* Packed(const WireTag& tag, const char* at, const char* end) {
   const bool fixed = tag.content == Content::kFixed64 || tag.content == Content::kFixed32;
   const bool small = TakesSmallNumbers(tag.content);
   while (at != nullptr && at < value_end) {
-    // Check eight small numbers at a time.
+    // Check eight numbers of one byte at a time.
     uint64_t word = 0;
     if (small && value_end - at >= static_cast<std::ptrdiff_t>(sizeof(word))) {
       std::memcpy(&word, at, sizeof(word));

@@ -51,14 +51,14 @@ absl::Status ErrorAt(absl::string_view source, int line, int column, absl::strin
   return absl::InvalidArgumentError(absl::StrCat(source, ":", line + 1, ":", column + 1, ": ", message));
 }
 
-// True for messages that people write. Only these get a tree of the places of their fields. A program or a trace has
-// too many fields for that, because they grow with the number of actions.
+// True for types of messages that people write. Only for these is the place of every field recorded. Programs and
+// traces have too many fields for that, because their size grows with the number of actions.
 bool IsSpec(const Descriptor& type) {
   const std::string& name = type.full_name();
   return name == "weft.Recipe" || name == "weft.Plan" || name == "weft.Cluster" || name == "weft.Runtime";
 }
 
-// Refuses zeros that were written and would be taken for another value. `tree` has the place of every field.
+// Refuses zeros that somebody wrote and that would be taken for another value. `tree` has the place of every field.
 absl::Status CheckZeros(const Message& message, const TextFormat::ParseInfoTree& tree, absl::string_view source,
                         const std::string& path) {
   const Descriptor& type = *message.GetDescriptor();
@@ -91,7 +91,7 @@ absl::Status CheckZeros(const Message& message, const TextFormat::ParseInfoTree&
 // The result of protobuf's own parser.
 struct Attempt {
   FirstError errors;
-  // Filled for specs only.
+  // The places of the fields, for specs only.
   TextFormat::ParseInfoTree places;
   bool accepted = false;
 };

@@ -28,8 +28,8 @@ int64_t AxisCoordinate(const Mesh& mesh, int64_t rank, absl::string_view axis);
 // The rank that `peer` names as seen from `rank`.
 int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer);
 
-// SubsetCoordinates returns the coordinates on an axis of `size` that take part, ascending, as seen from coordinate
-// `own`. SubsetSize returns their number.
+// SubsetCoordinates returns the coordinates on an axis that take part, ascending, as seen from coordinate `own`. `size`
+// is the size of the axis. SubsetSize returns the number of these coordinates.
 std::vector<int64_t> SubsetCoordinates(const AxisSubset& subset, int64_t size, int64_t own);
 int64_t SubsetSize(const AxisSubset& subset, int64_t size);
 
