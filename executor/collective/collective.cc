@@ -18,7 +18,7 @@ absl::Status CheckBuffer(CollectiveKind kind, int64_t members, const CollectiveB
   const absl::string_view name = CollectiveKindName(kind);
   const auto type = [](DType dtype) { return std::string(DTypeName(dtype)); };
   if (DTypeBytes(buffer.dtype) <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": a source without a dtype"));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": the source has no dtype"));
   }
   if (kind != CollectiveKind::kAllGather && !HasSum(buffer.dtype)) {
     return absl::InvalidArgumentError(
