@@ -128,7 +128,8 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
   return measured;
 }
 
-// Sets the picoseconds of every gather of weights, by which weft-cache-gathered chooses the gathers to keep.
+// Stores at every gather of weights the picoseconds that it takes. From these weft-cache-gathered chooses the gathers
+// whose results are kept.
 absl::Status SetGatherCosts(mlir::ModuleOp module, const StepCost& cost) {
   mlir::Builder builder(module.getContext());
   for (ir::SegmentOp segment : module.getOps<ir::SegmentOp>()) {

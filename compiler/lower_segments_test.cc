@@ -74,8 +74,9 @@ TEST(Segments, FlopsAreThoseOfTheModel) {
     }
     before = flops;
   }
-  // A block's products take 12 d^2 flops (times 2) per token and layer in the forward, and twice that in the backward.
-  // The head comes on top. Attention takes 4 S d forward and 10 S d backward.
+  // The products of a block take 24 d^2 flops per token in the forward, and twice that in the backward; so do the
+  // products of the head, with 2 d flops for each padded entry of the vocabulary. Attention takes 4 S d flops per token
+  // and block in the forward, and 10 S d in the backward.
   EXPECT_EQ(before, 3 * 2 * rows * (12 * d * d * layers + d * padded) + 14 * rows * sequence * d * layers);
 }
 

@@ -51,12 +51,12 @@ class StageDifferentiator {
   mlir::Value AddTogether(mlir::Value a, mlir::Value b, const LayerSum& sum, SegmentBuilder& both);
   // Returns the complete gradient of `value`. All readers of `value` must already have added their gradients.
   mlir::Value GradientOf(mlir::Value value, SegmentBuilder& both);
-  // These split the block into segments.
+  // FindSaved, EmitForward and EmitBackward split the block into segments.
   void FindSaved();
   void EmitForward();
   void EmitBackward();
-  // These build the two halves of the backward. FindSavedGradients finds the values that the first half hands to the
-  // second.
+  // EmitBackwardInput and EmitBackwardWeight make the two halves of the backward. FindSavedGradients finds the values
+  // that the first half hands to the second.
   void FindSavedGradients();
   void EmitBackwardInput();
   void EmitBackwardWeight();

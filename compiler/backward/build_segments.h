@@ -36,7 +36,7 @@ struct StageContent {
   // Layers whose forward runs again in the backward, each with its group. A value that one layer of a group makes for
   // another layer of the group is recomputed too.
   std::map<int64_t, int64_t> recomputed;
-  // The backward recomputes the ops that make attention's probabilities, in all layers.
+  // True if the backward recomputes the ops that make attention's probabilities, in all layers.
   bool recomputes_probabilities = false;
   StageUses uses;
 };

@@ -48,7 +48,7 @@ class StepSegments {
     return SegmentBuilder(builder_, name, kind, content_.stages.front(), rank_);
   }
   std::string Name(int32_t tensor) { return tensors_[tensor].op.getSymName().str(); }
-  // Role of the buffer that backwards add to.
+  // Role of the buffers to which backwards add gradients.
   ir::Role HeldRole() const { return Exact() ? ir::Role::GradAccumulator : ir::Role::Grad; }
   mlir::RankedTensorType HeldType(int32_t tensor) { return tensors_[tensor].GradType(HeldElement()); }
   // Role of the gradient that each use of a tensor contributes at the end of the iteration.
@@ -147,8 +147,8 @@ mlir::Value StepSegments::NormTotal(SegmentBuilder& segment) {
   return total;
 }
 
-// For programs that take no norm (rule P14): computes the factor from a norm of zero, so that it only undoes a fixed
-// loss scale.
+// Computes the factor of the update for programs that take no norm (rule P14). It uses a norm of zero, so that the
+// factor only undoes a fixed loss scale.
 mlir::Value StepSegments::FactorWithoutNorm(SegmentBuilder& segment) {
   mlir::OpBuilder& ops = segment.builder();
   mlir::Value nothing =

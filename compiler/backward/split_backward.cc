@@ -178,7 +178,8 @@ void StageDifferentiator::EmitBackwardInput() {
     const bool handed_on = llvm::any_of(backward_results_, [&](auto& result) {
       return result.first.getRole() == ir::Role::InputGrad && result.second == value;
     });
-    // A value that comes in or is handed on already has a buffer, with a lifetime of its own.
+    // An incoming gradient, and a gradient that the stage hands on, already have a buffer with another lifetime. The
+    // second half of the backward gets a copy.
     if (handed_on || mlir::isa<mlir::BlockArgument>(value)) {
       auto copy = segment.Named(segment.builder().create<ir::CastOp>(value.getLoc(), kept.getType(), kept), "copy");
       copy->setAttr(ir::kPartAttr, segment.builder().getStringAttr("input"));

@@ -38,9 +38,9 @@ std::vector<std::pair<const SegmentOperand*, const SegmentOperand*>> GatheredWei
 // The group of replicas that share states.
 Group GroupOfSharers(const Plan& plan);
 
-// Adds dependencies for programs whose segments hold collectives, because the order of the compute stream is then not
-// the order of all steps. Every compute action waits for the one before it. Actions that compute, sum or use gradients
-// wait for the detached steps of the backward before them.
+// Adds the dependencies that a program needs if its segments hold collectives, because the order of the compute stream
+// is then not the order of all steps. Every compute action waits for the one before it. Actions that compute, sum or
+// use gradients wait for the detached steps of the backward before them.
 void ChainCompute(const Program& program, Template* t);
 
 }  // namespace weft

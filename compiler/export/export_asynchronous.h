@@ -11,7 +11,8 @@
 
 namespace weft {
 
-// Like ExportProgram (export_program.h), this leaves out the fields that do not come from the schedule.
+// Makes the fields of the program that follow from the schedule. As with ExportProgram (export_program.h), the caller
+// fills in the rest.
 absl::StatusOr<Program> ExportAsynchronous(const AsynchronousPlan& asynchronous, const SegmentSet& segments,
                                            const Plan& plan);
 

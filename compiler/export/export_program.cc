@@ -140,7 +140,7 @@ class TemplateExporter {
   // Adds dependencies on the actions that make the op's tokens, and on the actions of other streams that make its
   // buffers.
   void AddDependencies(mlir::Operation* op, Action& action) {
-    // Whether the wait includes detached steps, by id.
+    // Maps the id of an action to wait for to true if the wait includes the action's detached steps.
     std::map<int, bool> ids;
     for (mlir::Value operand : op->getOperands()) {
       const auto [before, detached] = WaitedFor(operand);
@@ -209,7 +209,7 @@ class TemplateExporter {
         absl::StrCat("template ", out_.name(), ", action ", action.name(), " has no offsets"));
   }
 
-  // "s1 m3"; for a wide forward "s1 m2-3".
+  // Returns the part of an action's name that states its place: "s1 m3", or for a wide forward "s1 m2-3".
   static std::string Place(int stage, int microbatch, int width) {
     std::string text = absl::StrCat("s", stage, " m", microbatch);
     if (width > 1) absl::StrAppend(&text, "-", microbatch + width - 1);

@@ -168,7 +168,7 @@ mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOpe
   Layout& layout = layouts_[operand.role];
   storage.offset = layout.bytes;
   layout.places[use] = {storage.offset, storage.type};
-  // The caller checks the size, operand by operand.
+  // If the operand becomes too large, the caller reports the error.
   layout.bytes = bytes > kLargestOperand ? bytes : layout.bytes + RoundUp(bytes, kValueAlignment);
   operand.bytes = layout.bytes;
   return mlir::success();

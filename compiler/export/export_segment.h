@@ -18,7 +18,7 @@ struct Layout {
     int64_t offset = 0;
     mlir::RankedTensorType type;
   };
-  // The key is `use`.
+  // Maps the `use` of a value to its place.
   std::map<int32_t, Place> places;
   int64_t bytes = 0;
 };

@@ -97,7 +97,7 @@ TEST(ExportSegment, StepsReadWhatEarlierStepsWrote) {
     }
   }
   EXPECT_GT(reads, 500);
-  // Otherwise no place was reused, and the test would check nothing.
+  // Without this check, the test could pass although no place was reused.
   EXPECT_GT(shared, 0);
 }
 

@@ -8,7 +8,8 @@
 namespace weft {
 namespace {
 
-// Elements in all members' parts of the `index`-th tensor that `op` gathers or scatters; 0 if it does neither.
+// Number of elements that the parts of all members have together, for the `index`-th tensor that `op` gathers or
+// scatters; 0 if `op` does neither.
 int64_t ElementsOfParts(mlir::Operation* op, size_t index) {
   auto elements = [](mlir::Value part) { return mlir::cast<mlir::RankedTensorType>(part.getType()).getNumElements(); };
   if (auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op)) {
@@ -162,7 +163,8 @@ mlir::LogicalResult SegmentStorage::CheckDetached() {
   return mlir::success();
 }
 
-// Parts that are rounded up have more elements together than the tensor that they are parts of.
+// Finds the places that need more elements than their type has: rounded-up parts have more elements together than the
+// tensor that they are parts of.
 mlir::LogicalResult SegmentStorage::MakeRoom() {
   for (Storage& storage : storages_) {
     if (!storage.role || storage.role.getTensor() < 0) continue;

@@ -28,7 +28,7 @@ struct Storage {
   std::string name;
   // Null for a place in the workspace.
   ir::RoleAttr role;
-  // The value that it holds at the current step, while the steps are walked.
+  // The value that the place holds at the current step, while the steps are checked one after the other.
   mlir::Value content;
   bool read_first = false;
   bool written = false;

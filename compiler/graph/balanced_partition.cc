@@ -44,7 +44,8 @@ class StageCosts {
   std::vector<int64_t> prefix_;
   // position_[i]: how many of the layers before i can be recomputed.
   std::vector<int64_t> position_;
-  // suffix_[i]: cost of recomputing the i-th layer that can be recomputed and every `every_`-th one after it.
+  // suffix_[i]: cost of recomputing the i-th of the layers that can be recomputed, and every `every_`-th of them after
+  // it.
   std::vector<int64_t> suffix_;
   int64_t every_ = 1;
 };
@@ -63,7 +64,7 @@ bool IsBetter(int64_t cost, absl::Span<const int64_t> rest, absl::Span<const int
 }
 
 std::vector<int32_t> SmallestSortedCosts(const StageCosts& costs, int64_t layers, int32_t stages) {
-  // best[i]: costs of the best cut of layers [i, layers) into s + 1 stages, descending.
+  // best[i]: costs of the stages of the best cut of layers [i, layers) into s + 1 stages, descending.
   std::vector<std::vector<int64_t>> best(layers), before;
   std::vector<std::vector<int32_t>> ends(stages, std::vector<int32_t>(layers, static_cast<int32_t>(layers)));
   for (int64_t i = 0; i < layers; ++i) best[i] = {costs.CostOf(i, layers)};

@@ -124,7 +124,8 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     return mlir::success();
   }
 
-  // True if compute reads the parameter in the form in which the rank holds it, so that no gather is needed.
+  // True if forward and backward read the parameter in the form in which the rank holds it, so that no gather is
+  // needed.
   bool IsWhole(ir::ParameterOp parameter) const { return stage != 3 || kept_.contains(parameter.getTensor()); }
 
   mlir::Operation* Gather(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> inputs,

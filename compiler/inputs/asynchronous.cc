@@ -114,7 +114,7 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   AsynchronousPlan made;
   made.microbatches_per_step = choice.params.microbatches;
   made.microbatches_per_order = std::max(choice.params.microbatches, choice.params.ranks);
-  // Checks no schedule that flushes: the checks of such schedules report its errors.
+  // If the schedule flushes, other checks report its errors.
   if (!MayBeAsynchronous(choice)) return std::optional<AsynchronousPlan>();
   // Largest number of pairs (stage, microbatch) in a repetition. A program has at least one action per pair, and a
   // repetition may run the list twice.

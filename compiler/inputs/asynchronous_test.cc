@@ -69,7 +69,8 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-// Compile has verified each program. As a slow second check, this runs it with random durations.
+// Compile has already verified each program. As a second, slow check, the naive simulation runs it with random
+// durations.
 TEST(Asynchronous, ProgramsAreSound) {
   for (const Case& c : Cases()) {
     std::vector<std::string> notes;

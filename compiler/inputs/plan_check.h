@@ -31,8 +31,8 @@ absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& reco
 
 absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero);
 
-// `deadlock` is the refusal of a program that blocks. Returns `deadlock`. If the common order of transfers may be the
-// reason, puts the plan's fields and the values to set instead in front of the message.
+// Returns `deadlock`, the refusal of a program that blocks. If the common order of transfers may be the reason, the
+// message first names the plan's fields to change and their new values.
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& deadlock);
 
 }  // namespace weft

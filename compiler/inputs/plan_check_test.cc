@@ -72,7 +72,7 @@ TEST(CheckFreeze, StaticSchedulesCannotBeFrozen) {
     plan.set_name(name);
     const PipelineSchedule schedule = Built(name);
     EXPECT_EQ(Message(CheckFreeze(plan, schedule)), "");
-    // The same holds after freezing has given the schedule an order.
+    // The plan is also accepted after freezing has given the schedule an order.
     EXPECT_EQ(Message(CheckFreeze(plan, gpipe)), "");
     PlanSchedule defined;
     defined.set_name("mine");

@@ -19,7 +19,7 @@
 
 namespace weft {
 
-// The inputs with their defaults filled in, and what follows from them together.
+// The inputs with their defaults filled in, and values derived from several inputs together.
 struct PlanInputs {
   ModelGraph model;
   Recipe recipe;

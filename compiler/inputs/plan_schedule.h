@@ -15,7 +15,8 @@ struct ScheduleChoice {
   std::string name;
   // Text of a schedule that the user defines, in place of one from the registry; empty = none.
   std::string definition;
-  // `params.microbatches` counts the schedule's microbatches: with backward halving, halves.
+  // `params.microbatches` counts the schedule's microbatches. With backward halving, these are halves of the recipe's
+  // microbatches.
   ScheduleParams params;
 };
 

@@ -18,7 +18,7 @@ std::vector<double> ProductWeights(const ModelGraph& model) {
     for (const int64_t extent : parameter.shape()) size *= static_cast<double>(extent);
   }
   std::vector<double> weights;
-  // For each value, the size and the layer of the product that made it, directly or through rotary positions.
+  // Maps a value to the size and the layer of the product that made it, directly or through rotary positions.
   std::map<std::string, std::pair<double, size_t>> products;
   for (const GraphOp& op : model.ops()) {
     weights.resize(std::max(weights.size(), static_cast<size_t>(op.layer()) + 1));
@@ -93,7 +93,7 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
   if (runtime.stage_cut() == Runtime::BY_COST || plan.partition().layers_per_stage_size() > 0) return {};
   const int64_t ranks = AxisSize(plan.mesh(), "pipe");
   constexpr int64_t kMax = int64_t{1} << 20;
-  // An unset microbatch has one sequence.
+  // If the recipe does not state a microbatch, it has one sequence.
   const int64_t samples = recipe.microbatch_sequences() == 0 ? 1 : recipe.microbatch_sequences();
   const int64_t replicas = AxisSize(plan.mesh(), "data");
   if (ranks < 1 || ranks > kMax || replicas < 1 || replicas > kMax || samples < 1 || samples > kMax ||

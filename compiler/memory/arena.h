@@ -33,13 +33,13 @@ inline constexpr int64_t kArenaAlignment = 256;
 
 struct ArenaItem {
   int64_t bytes = 0;
-  // Positions of the first and the last moment of its life, first <= last.
+  // The first and the last moment of the item's life, first <= last.
   int64_t first = 0;
   int64_t last = 0;
 };
 
 struct Arena {
-  // One per item, in the order given.
+  // One offset per item, in the order of the items.
   std::vector<int64_t> offsets;
   int64_t height = 0;
   int64_t lower_bound = 0;

@@ -43,8 +43,8 @@ void RepetitionOrder::Learn(std::vector<int>& known, const std::vector<int>& oth
   const Action& a = actions_[action];
   const int index = a.index + repetition * streams_[a.stream].actions;
   int& count = known[a.stream];
-  // If actions of a stream take effect after they end, the finish of one action proves nothing about the actions before
-  // it.
+  // If actions of the stream may finish after they end, the finish of one action proves nothing about the actions
+  // before it.
   if (finished && (streams_[a.stream].finish_is_end || count == index)) count = std::max(count, index + 1);
 }
 

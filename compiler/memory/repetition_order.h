@@ -44,15 +44,15 @@ class RepetitionOrder {
   // States that this order holds already, so that no wait is added for it. Arguments as in Require.
   void Given(int before, int after, int distance = 0);
 
-  // Adds waits until all requirements hold. Call once, after all of the above.
+  // Adds waits until all requirements hold. Call it once, after all calls of the functions above.
   void Resolve();
 
   // Waits that were added for `action`, sorted by (distance, on).
   const std::vector<Wait>& waits(int action) const { return actions_[action].waits; }
 
-  // After Resolve(): how many actions of `stream` in this repetition are known to be finished when `action` starts.
-  // This holds in every repetition but the first. -n means that n actions of the previous repetition are not known to
-  // be finished.
+  // Call after Resolve(). Returns how many actions of `stream` in this repetition are known to be finished when
+  // `action` starts. This holds in every repetition except the first. -n means that the last n actions of the previous
+  // repetition are not known to be finished either.
   int Finished(int action, int stream) const;
   // Position of `action` among the actions of its stream.
   int Index(int action) const { return actions_[action].index; }

@@ -55,8 +55,8 @@ class GraphBuilder {
     return Op(name, "dropout", {x}, attributes);
   }
 
-  // x W^T (+ b) with W [to, from], as most published checkpoints store it. `full` is the name of the parameters without
-  // ".weight" and ".bias".
+  // Appends x W^T (+ b), where W is [to, from], as most published checkpoints store it. `full` is the name of the
+  // parameters without ".weight" and ".bias".
   std::string Linear(absl::string_view name, const std::string& full, const std::string& x, int64_t from, int64_t to,
                      double normal, bool bias) {
     std::vector<std::string> inputs = {x, Weight(full + ".weight", {to, from}, normal)};

@@ -136,7 +136,8 @@ class Builder : public GraphBuilder {
 
 ModelGraph BuildBertGraph(const BertShape& shape, absl::string_view name) { return Builder(shape, name).Build(); }
 
-// Sorted by name: fields of BertConfig, and our own mask_token_id, which Hugging Face keeps with the tokenizer.
+// Fields of BertConfig, sorted by name, and mask_token_id, a field of weft's own: Hugging Face keeps it with the
+// tokenizer.
 constexpr HfField kFields[] = {
     {"attention_probs_dropout_prob", HfUse::kRead},
     {"classifier_dropout", HfUse::kNoEffect},

@@ -63,7 +63,7 @@ class HfConfig {
   // Returns InvalidArgument for the alphabetically first field that is neither in `own` nor common to all Hugging Face
   // configs. Null fields are ignored. The message names `family`.
   absl::Status CheckNames(absl::Span<const HfField> own, absl::string_view family) const;
-  // The same for an object in a config: only the fields in `names` are allowed.
+  // Like CheckNames, for an object in a config: only the fields in `names` are allowed.
   absl::Status CheckExactNames(absl::Span<const absl::string_view> names) const;
   // If `architectures` is given and not empty, it must name this one and no other.
   absl::Status CheckArchitecture(absl::string_view architecture) const;

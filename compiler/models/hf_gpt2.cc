@@ -122,7 +122,7 @@ class Builder : public GraphBuilder {
 
 ModelGraph BuildGpt2Graph(const Gpt2Shape& shape, absl::string_view name) { return Builder(shape, name).Build(); }
 
-// Sorted by name: fields of GPT2Config.
+// Fields of GPT2Config, sorted by name.
 constexpr HfField kFields[] = {
     {"activation_function", HfUse::kRead},
     {"attn_pdrop", HfUse::kRead},

@@ -132,7 +132,7 @@ absl::StatusOr<RopeShape> ReadScaling(const HfConfig& scaling, RopeShape rope, i
   return rope;
 }
 
-// The field as an object, or null if the config does not have it.
+// Returns the field as an object, or null if the config does not have the field.
 absl::StatusOr<const google::protobuf::Struct*> Object(const HfConfig& config, absl::string_view name) {
   const google::protobuf::Value* value = config.Find(name);
   if (value == nullptr) return nullptr;

@@ -70,7 +70,7 @@ TEST(LoadModelTest, ErrorsNameTheSource) {
   auto unknown = LoadModel("gpt2-meduim");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("gpt2-medium"));
-  // A dot alone does not make a name a file; a file ending does.
+  // A dot alone does not make a name the name of a file; a known file ending does.
   EXPECT_THAT(std::string(LoadModel("llama3.1-405b").status().message()), HasSubstr("nearest: 'llama-3.1-405b'"));
   EXPECT_EQ(LoadModel("gpt2.json").status().message(), "gpt2.json: cannot open: No such file or directory");
   auto missing = LoadModel("./no/such/config.json");

@@ -76,7 +76,7 @@ void EraseUnused(ir::GroupAllGatherOp gather) {
   }
 }
 
-// A gather in a forward, and the gathers in backwards that repeat it.
+// A gather in a forward, and the gathers in backwards that gather the same weights again.
 struct Candidate {
   ir::SegmentOp forward;
   ir::GroupAllGatherOp gather;

@@ -74,8 +74,8 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
     }
   }
 
-  // Issues each gather over replicas before the reader of the gather that stands `ahead` gathers earlier. If `ahead` is
-  // 0, gathers stay where they are needed.
+  // Issues each gather over replicas early: before the op that reads the gather which is `ahead` gathers earlier. If
+  // `ahead` is 0, gathers stay where they are needed.
   void PlaceByCount(mlir::Block& block, const std::vector<Gather>& gathers) {
     std::vector<Gather> over;
     for (const Gather& gather : gathers) {

@@ -171,7 +171,7 @@ class ListWriter {
                                after, mlir::DenseI64ArrayAttr());
   }
 
-  // The buffer for an operand that the action does not define itself; null after an error.
+  // Returns the buffer for an operand that the action does not make itself; null after an error.
   mlir::Value Input(ir::OperandAttr operand, const Slot& slot) {
     const Role role = operand.getRole().getRole();
     const int use = operand.getRole().getUse();
@@ -224,7 +224,7 @@ class ListWriter {
   // For each type of `deferred` operand: the `use` of the first of its two buffers, and how many actions have used one
   // of the two.
   llvm::DenseMap<mlir::Type, std::pair<int, int>> deferred_;
-  // Key: (role, use, lane, stage, microbatch); for a wide forward, its first microbatch.
+  // Key: (role, use, lane, stage, microbatch). For the values of a wide forward, the microbatch is the forward's first.
   std::map<std::tuple<Role, int, int, int, int>, mlir::Value> values_;
   // Key: (stage, microbatch). The token of the microbatch's forward, and the token of the latest part of its backward.
   std::map<std::pair<int, int>, mlir::Value> forwards_done_, backwards_done_;
@@ -245,8 +245,8 @@ std::vector<Slot> ForwardsOf(const std::vector<Slot>& order) {
   return forwards;
 }
 
-// A possible order of a message-driven rank: forwards run as far ahead as the limit allows. The program lists actions
-// in this order, so that every action comes after the actions that it waits for.
+// Returns one possible order of a message-driven rank: forwards run as far ahead as the limit allows. The program lists
+// actions in this order, so that every action comes after the actions that it waits for.
 std::vector<Slot> OneOrder(const std::vector<Slot>& order, int limit) {
   std::vector<Slot> forwards, backwards, list;
   for (const Slot& slot : order) (slot.kind == SlotKind::kForward ? forwards : backwards).push_back(slot);

@@ -56,7 +56,7 @@ mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
                                   const std::vector<Transient>& transients, bool quick) {
   mlir::Builder builder(t.getContext());
   const std::vector<mlir::Operation*>& actions = known.actions;
-  // Set if another program's persistent buffers share the arena.
+  // This attribute is set if the persistent buffers of another program share the arena.
   auto shared = t->getAttrOfType<mlir::IntegerAttr>("persistent_bytes");
   int64_t base = shared ? shared.getInt() : 0;
   for (ir::PersistentOp op : t.getOps<ir::PersistentOp>()) {

@@ -22,7 +22,7 @@ namespace weft {
 
 class MessageMoments {
  public:
-  // The moment of messages that are never sent, because the order of streams and groups blocks itself.
+  // The moment of messages that are never sent, because streams and groups wait for each other in a cycle.
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   // Receives must be placed already. `group_of` gives each grouped transfer the number of its group, over all ranks.

@@ -225,8 +225,8 @@ class TemplatePlanner {
 
   // Without a static order: each kind of buffer gets as many places as microbatches may be in flight.
   void ShareByLimit() {
-    // Transients by kind. The kind is the writer's segment or edge, and the index of the result among the writer's
-    // results.
+    // Transients by kind. Two transients are of one kind if their writers run the same segment or receive from the same
+    // edge, and they are the same result of the writer.
     std::map<std::string, std::vector<int>> kinds;
     const int limit = std::max(1, static_cast<int>(program_.getLimit()));
     for (int i = 0; i < static_cast<int>(transients_.size()); ++i) {
@@ -278,7 +278,7 @@ class TemplatePlanner {
     }
   }
 
-  // Requires that the next repetition uses the bytes of a buffer only after this repetition has released them.
+  // Requires that the next repetition reuses the bytes of a buffer only after this repetition has released them.
   void RequireRepetitionOrder() {
     if (computes_.empty()) return;
     const int last = computes_.back();

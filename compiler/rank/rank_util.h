@@ -49,8 +49,8 @@ struct ActionPart {
 };
 ActionPart PartOf(mlir::Operation* compute, int half = 0);
 
-// The stage to whose weight gradients this backward adds (for a pair, the stage of its backward); -1 if the action adds
-// to none.
+// Returns the stage to whose weight gradients this backward adds (for a pair, the stage of its backward); -1 if the
+// action adds to no weight gradients.
 int StageOfWeightGradients(mlir::Operation* compute);
 
 // Returns the stage that makes the tensor that `reader` reads from `direction`: over the edge between neighbors (skip =

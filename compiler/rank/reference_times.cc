@@ -10,8 +10,8 @@
 namespace weft {
 
 void ReferenceTimes::MatchTransfers(ir::ProgramOp program) {
-  // (direction, lane, stage that makes the tensor, microbatch, skip). The key is unique because in each lane a stage is
-  // on one rank.
+  // Key of a boundary tensor: (direction, lane, stage that makes the tensor, microbatch, skip). It is unique because in
+  // each lane a stage is on one rank.
   using Key = std::tuple<ir::Direction, uint32_t, int, uint32_t, uint32_t>;
   std::map<Key, mlir::Operation*> sends;
   program.walk([&](ir::SendOp op) {

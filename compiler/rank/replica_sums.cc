@@ -30,8 +30,8 @@ class ReplicaSums {
   ReplicaSums(ir::ProgramOp program, const GradientHolders& gradients)
       : program_(program), gradients_(gradients), templates_(Templates(program)) {}
 
-  // Adds one sum per bucket of whole tensors. All ranks of a group must run its sums in the same order, so the sums are
-  // sorted by the time when the last rank is ready.
+  // Adds the sums, one for each bucket of whole tensors. All ranks of a group must run its sums in the same order. So
+  // the sums are sorted by the time when the last rank is ready.
   std::map<mlir::Operation*, GradientParts> Sum() {
     const ReferenceTimes times(program_);
     struct Ready {

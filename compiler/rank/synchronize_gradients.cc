@@ -175,7 +175,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
   ir::RoleAttr RoleOf(Role role) { return ir::RoleAttr::get(&getContext(), role, -1, 0); }
   mlir::DictionaryAttr Over(llvm::ArrayRef<llvm::StringRef> axes) { return GroupOver(program_, axes); }
 
-  // The signature of the rank's step of this kind, or null.
+  // Returns the signature of the rank's step segment of this kind, or null.
   ir::SignatureOp SignatureAt(ir::TemplateOp t, SegmentKind kind) {
     auto found = step_signatures_.find({kind, static_cast<int>(PinnedCoordinate(t, "pipe"))});
     return found == step_signatures_.end() ? ir::SignatureOp() : found->second;
@@ -205,7 +205,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
   }
 
   ir::ProgramOp program_;
-  // By segment kind and pipe rank.
+  // Signatures of step segments, by segment kind and pipe rank.
   std::map<std::pair<SegmentKind, int>, ir::SignatureOp> step_signatures_;
   ir::BufferType losses_type_, norms_type_;
 };

@@ -26,7 +26,7 @@ struct BucketPiece {
 
 struct Bucket {
   std::vector<BucketPiece> pieces;
-  // Includes the gaps between pieces, which begin at multiples of kBucketAlignment.
+  // Number of elements, including the gaps between pieces. Pieces begin at multiples of kBucketAlignment.
   int64_t elements = 0;
 };
 

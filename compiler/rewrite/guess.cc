@@ -160,7 +160,7 @@ class Guess {
   std::vector<std::map<int, int>> by_id_;
   // The SEND and the RECV of each message.
   std::map<Message, std::pair<At, At>> ends_;
-  // By template: how many of the leading forwards are in the guess.
+  // For each template: the number of leading forwards that are in the guess.
   std::vector<int64_t> kept_;
   std::vector<std::vector<bool>> in_;
 };

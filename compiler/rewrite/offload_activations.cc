@@ -52,7 +52,7 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // After Run: the reason why nothing is offloaded to host memory; empty if something is.
+  // Call after Run. Returns the reason why nothing is offloaded to host memory; empty if something is.
   std::string WhyNothingLeft() const {
     if (!copies_.empty()) return "";
     if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
@@ -328,9 +328,9 @@ class Rewriter {
   const int layers_;
   Program& program_;
   std::map<ForwardKind, SavedSplit> splits_;
-  // The new operands of each segment, by segment, then by original operand.
+  // The new operands of each segment: segment -> original operand -> new operands.
   std::map<int, std::map<int, Operands>> segments_;
-  // The new operands of the template that is being rewritten: by action and original buffer.
+  // The new operands of the template that is being rewritten, by action and original buffer.
   std::map<std::pair<int, int>, Operands> operands_;
   // Segments of the copies, by kind of copy and kind of forward.
   std::map<std::pair<ActionKind, ForwardKind>, int> copies_;

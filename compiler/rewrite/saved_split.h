@@ -48,7 +48,7 @@ struct SavedSplit {
   // The byte ranges that leave, by their old offset.
   std::map<int64_t, Range> gone;
   int64_t gone_bytes = 0;
-  // The values that leave, in order. Adjacent values of one dtype are one tensor.
+  // The values to copy, in order. Neighboring values of one dtype are joined into one tensor.
   std::vector<Value> copies;
 
   // Returns the range that leaves and contains offset `offset`, and sets `begin` to the range's old offset. The range

@@ -44,8 +44,8 @@ class Maker {
     if (end_.repairs) {
       for (int b : step.operands) MakeLasting(b);
     }
-    // If no step of the optimizer clears gradients, as under exact accumulation, the segment clears a part of a
-    // gradient instead, so that it has a step.
+    // Under exact accumulation no step of the optimizer clears gradients. The segment must have a step, so it then
+    // clears a part of a gradient.
     for (int o = 0; o < step.segment.operands_size() && clear_.segment.steps().empty(); ++o) {
       const int b = step.operands[o];
       if (step.segment.operands(o).access() != READ || t_.buffers(b).role() != NO_ROLE) continue;

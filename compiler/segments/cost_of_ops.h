@@ -16,11 +16,11 @@ namespace weft {
 // no such kernel.
 Kernel KernelOf(mlir::Operation* op);
 
-// Name, kernel, attributes, accumulate and work of the step that `op` becomes, without inputs and outputs. `op` must be
-// a kernel op.
+// Makes the step that `op` becomes: its name, kernel, attributes, accumulate and work, without inputs and outputs. `op`
+// must be a kernel op.
 Step MakeStep(mlir::Operation* op);
 
-// A segment with only the step that `op` becomes, with inputs and outputs of the op's types.
+// Makes a segment with only the step that `op` becomes. Inputs and outputs have the op's types.
 Segment SegmentOfOp(mlir::Operation* op);
 
 // A step's cost in picoseconds at 100 Tflop/s or 1 TB/s, whichever takes longer. For use when nothing is known about

@@ -35,7 +35,7 @@ std::string ForUsers(std::string text, const std::string& where) {
   // There is only one graph and one program, so their names do not help the user.
   const bool whole = absl::StartsWith(text, "'weft.graph' op ") || absl::StartsWith(text, "'weft.program' op ");
   text.erase(where.empty() && !whole ? begin : 0, where.empty() && !whole ? end - begin : end);
-  // The name may appear twice: "op 'qkv': " and "'qkv': ".
+  // The op's name may appear twice: as "op 'qkv': " and again as "'qkv': ".
   if (where.size() > 3 && text.compare(0, where.size() - 3, where, 3) == 0) text.erase(0, where.size() - 3);
   return text;
 }
@@ -59,7 +59,8 @@ DiagnosticCollector::DiagnosticCollector(mlir::MLIRContext* context)
 
 absl::Status DiagnosticCollector::ToStatus(mlir::LogicalResult result) {
   if (mlir::succeeded(result)) return absl::OkStatus();
-  return absl::InvalidArgumentError(errors_.empty() ? "a pass failed without saying why" : errors_);
+  return absl::InvalidArgumentError(errors_.empty() ? "a pass of the compiler failed without an error message"
+                                                    : errors_);
 }
 
 }  // namespace weft

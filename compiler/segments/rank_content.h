@@ -34,7 +34,7 @@ struct HeldTensor {
 struct RankContent {
   // The rank's stages in all lanes, ascending.
   std::vector<int32_t> stages;
-  // Ascending by tensor.
+  // The rank's tensors, ascending.
   std::vector<HeldTensor> tensors;
 };
 

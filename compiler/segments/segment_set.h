@@ -114,14 +114,14 @@ struct SegmentSet {
   // Segments of stages, ordered by stage and kind, then segments of ranks, ordered by rank and kind.
   std::vector<StageSegment> segments;
   std::vector<StageIndex> stages;
-  // By pipe rank; empty in an evaluation.
+  // Indexed by pipe rank; empty in an evaluation program.
   std::vector<RankIndex> ranks;
   Holdings holdings;
-  // Ordered by from_stage, to_stage and order in the model.
+  // Sorted by from_stage, then to_stage, then order in the model.
   std::vector<SkipTensor> skips;
   // LogicalTensors of the program, in model order.
   std::vector<LogicalTensor> tensors;
-  // By tensor.
+  // Indexed by tensor.
   std::vector<TensorShards> shards;
   // Mesh axes that cut some gradient. Squared norms are summed over these axes.
   std::vector<std::string> norm_axes;

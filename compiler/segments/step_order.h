@@ -27,7 +27,7 @@ struct StepAccess {
 };
 
 struct OrderedStep {
-  // 0 = compute; every other number is a communicator.
+  // 0 = the compute stream. Every other number stands for the stream of a communicator.
   int stream = 0;
   // Only for collectives.
   bool blocking = false;

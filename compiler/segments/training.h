@@ -21,7 +21,7 @@ struct Training {
   AccumulationMode accumulation = IN_ORDER;
   // 0 = no clipping.
   double clip_norm = 0;
-  // Element types.
+  // Element types of gradients, master weights and moments.
   mlir::Type grads;
   mlir::Type master;
   mlir::Type moments;

@@ -63,7 +63,7 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
   }
   if (any) {  // The kernel works element by element.
     if (per_token != 0 && per_token != step.inputs_size())
-      return Error(step, "combines a tensor that has a row per token with one that has not");
+      return Error(step, "combines a tensor that has a row per token with one that does not");
     return per_token > 0 ? Rows::kPerToken : Rows::kNone;
   }
   if (per_token == 0 && counting > 0) {
@@ -72,7 +72,7 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
   }
   const bool loss = kernels::IsLoss(step.kernel());
   if (as_stated && (loss || CountsRows(kernels::RowOf(step.kernel()).outputs.begin(), step))) return Rows::kPerToken;
-  return Error(step, "mixes tokens of different rows");
+  return Error(step, "mixes rows of different tokens");
 }
 
 absl::Status RowAnalysis::Visit(const Step& step) {

@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// kPerToken: rows in proportion to tokens. kNone: anything else, such as parameters. kUnknown: no step makes the value,
-// or it holds losses.
+// kPerToken: the number of rows is proportional to the tokens. kNone: all other values, such as parameters. kUnknown:
+// no step makes the value, or it holds losses.
 enum class Rows { kUnknown, kPerToken, kNone };
 
 // Returns the kind of rows of each value in the segment, from the shapes in the table of kernels. InvalidArgument,

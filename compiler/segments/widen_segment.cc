@@ -177,7 +177,7 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
     Value* value = segment.mutable_values(i);
     const ir::Role role = forward.operands[value->operand()].role;
     if (!IsWide(role)) continue;
-    // Doubling every offset leaves space for twice the rows everywhere.
+    // Doubling every offset leaves space for twice the rows in every value.
     value->set_offset(value->offset() * kForwardWidth);
     if (rows[i] != Rows::kPerToken) continue;
     if (role == ir::Role::Input || role == ir::Role::Saved) {

@@ -181,13 +181,13 @@ TEST(WidenSegment, SaysWhatIsWrong) {
             "a microbatch a multiple of 16, or use a schedule without forward doubling");
   const std::string advice = ", so two microbatches cannot run at once; use a schedule without forward doubling";
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 0 ] outputs: 1"),
-            "segment 'f', step 'y': mixes tokens of different rows" + advice);
+            "segment 'f', step 'y': mixes rows of different tokens" + advice);
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 2 ] outputs: 1 attributes { transpose_a: true }"),
-            "segment 'f', step 'y': mixes tokens of different rows" + advice);
+            "segment 'f', step 'y': mixes rows of different tokens" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: ADD"),
-            "segment 'f', step 'y': combines a tensor that has a row per token with one that has not" + advice);
+            "segment 'f', step 'y': combines a tensor that has a row per token with one that does not" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: BIAS_GRADIENT"),
-            "segment 'f', step 'y': mixes tokens of different rows" + advice);
+            "segment 'f', step 'y': mixes rows of different tokens" + advice);
   EXPECT_EQ(error("name: \"copy\" kernel: CAST inputs: 0", "name: \"copy\" kernel: CAST inputs: 2"), "");
   EXPECT_EQ(error("inputs: 0 outputs: 3", "inputs: 0 outputs: 2"),
             "segment 'f', step 'copy': value 'w' has a row per token in one step and none in another" + advice);
