@@ -16,7 +16,7 @@
 // Constraints: any P >= 1, N >= 1; W >= 1 waves (default 1); S = 2WP stages; limit, microbatches in flight (default P).
 // Time:    equal stages, free transfers, B >= F, N = KP, limit = P:
 //          makespan = P F + (P + (P-1)/W) B + (K-1) ((P - (P-1)/W) F + (P + (P-1)/W) B).
-//          B = 2F: bubble (K+1)(P-1)/W, at N = P (2P-2)/W: the bubble of the paper's Eq. 1, whose ratio
+//          B = 2F: bubble (K+1)(P-1) F/W, at N = P (2P-2) F/W: the bubble of the paper's Eq. 1, whose ratio
 //          (2P-2)/(3PW+P-1) is above the measured (2P-2)/(3PW+2P-2) because its total time counts half of the bubble.
 //          With transfers, Eq. 1 counts too few of them on the critical path where W > 1 (hanayo_test.cc).
 //          With N = P and B = 2F no order is faster: exhaustive search for P = 4, W = 1, 2, 4 (hanayo_exact_test.cc).

@@ -11,10 +11,10 @@
 
 namespace weft {
 
-// Maximum number of slots in all ranks' lists: 1024 ranks with 4 stages each, 4096 microbatches and 3 slots for each. A
-// larger number is a mistake or an attack.
+// Maximum number of slots in all ranks' lists. It suffices for 1024 ranks with 4 stages each, 4096 microbatches and 3
+// slots for each. A larger number is a mistake or an attack.
 inline constexpr int64_t kMaxSlots = int64_t{1} << 26;
-// Maximum cost of a slot: 1000 s in picoseconds.
+// Maximum cost of a slot: about 1,100 s in picoseconds.
 inline constexpr int64_t kMaxSlotCost = int64_t{1} << 50;
 inline constexpr int kMaxStagesPerRank = 1024;
 

@@ -64,7 +64,7 @@ struct StageCosts {
   int64_t backward_weight = 0;
 };
 
-// How Chimera uses more microbatches than ranks.
+// How Chimera and Chimera-wave use more microbatches than ranks.
 enum class Scaling : uint8_t { kConcatenation, kForwardDoubling, kBackwardHalving };
 
 struct ScheduleParams {

@@ -98,8 +98,7 @@ std::map<ActionKey, ActionTimes> TimesByAction(const Trace& trace) {
   std::map<ActionKey, ActionTimes> times;
   for (auto& [key, steps] : durations) {
     ActionTimes& action = times[key];
-    // In a measured trace, the steps of an action do not overlap. In a made-up trace, the sum of their durations may
-    // exceed the latest time, so it is clamped.
+    // If steps overlap, or in a made-up trace, the sum of the durations may exceed the latest time, so it is clamped.
     for (auto& [step, values] : steps) {
       const int64_t median = Median(std::move(values));
       action.steps[step] = median;

@@ -1,5 +1,5 @@
-// Random numbers that depend on counters only and use integer arithmetic only. They are the same on every machine,
-// whatever else is drawn before or beside them.
+// Random numbers that depend only on counters. Their arithmetic, on integers and a little on doubles, gives the same
+// results everywhere. So they are the same on every machine, whatever else is drawn before or beside them.
 #ifndef WEFT_SIMULATOR_ENGINE_DRAW_H_
 #define WEFT_SIMULATOR_ENGINE_DRAW_H_
 

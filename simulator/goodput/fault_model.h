@@ -12,7 +12,7 @@
 // are written while the job trains on: an interruption before the end of the write loses one interval more.
 //
 // With few spare nodes a job also waits until a failed node is repaired. It then waits for the share B(s + 1, repair /
-// M) of its time, with Erlang's loss formula B: s + 1 nodes may be under repair before the job stops, and a job that
+// M) of its time, with Erlang's loss formula B: the job stands still while s + 1 nodes are under repair, and a job that
 // stands still is not interrupted. B depends on the mean time of a repair only, not on how repair times are
 // distributed.
 #ifndef WEFT_SIMULATOR_GOODPUT_FAULT_MODEL_H_

@@ -218,7 +218,8 @@ struct ProgramView {
 };
 
 struct ProgramViewOptions {
-  // Join steps to runs. If false, every step is a run by itself, as ranks that take turns between steps need it.
+  // Join steps to runs. If false, every step is a run by itself, because ranks that share compute slots (rule P3) may
+  // take turns after every step.
   bool join_steps = true;
   // Include the actions that are done again if a norm was too large (rule P15).
   bool exceeded = false;

@@ -7,7 +7,7 @@
 //             are kept (weight_casts.h) are cast by separate steps. Products that make logits or read their gradient
 //             have loss_time instead, and no casts.
 //   launches  the steps of one launch (proto/util/step_runs.h) cost what the largest of them would cost with the work
-//             of all. The first of all steps that take turns has the cost of all their launches.
+//             of all. If steps run as one unit (a StepRange), its first step has the cost of all its launches.
 //   host      a segment whose steps together take D on the device and L launches of the host takes at least
 //             L x launch_seconds: each of its steps takes max(cost, cost x L x launch_seconds / D). The host runs
 //             ahead, so a single short kernel between long ones costs nothing.
