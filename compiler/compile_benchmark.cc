@@ -1,5 +1,5 @@
-// How long planner::CompilePlan() takes, evaluation program and verification included: GPT-2 124M at pipe 8 with 64
-// microbatches, and Llama-3.1 405B for 16,384 devices.
+// Measures how long planner::CompilePlan() takes, including the evaluation program and verification: GPT-2 124M at pipe
+// 8 with 64 microbatches, and Llama-3.1 405B for 16,384 devices.
 //
 //   bazel run -c opt //compiler:compile_benchmark
 #include <string>

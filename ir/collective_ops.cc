@@ -180,7 +180,7 @@ Gradients FanOutOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
 
 namespace {
 
-// The gradients of the operands are this rank's ranges of the sums of `resultGrads`.
+// Returns the gradients of the operands: this rank's ranges of the sums of `resultGrads` over the group.
 template <typename Op>
 Gradients ScatterGradientsOf(Op op, Purpose purpose, mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                              Requests requests) {
@@ -239,7 +239,7 @@ Gradients GroupReduceScatterOp::buildBackward(mlir::OpBuilder& builder, llvm::Ar
       gradients[i] = Deliver(builder, getLoc(), output, requests[i]);
     }
   }
-  // An init is added unchanged, so its gradient is the gradient of the result.
+  // The result is a sum plus the init, so the gradient of the init is the gradient of the result.
   for (size_t i = 0; i < getInits().size(); ++i) {
     const size_t operand = getInputs().size() + i;
     if (resultGrads[i] && requests[operand].type) {

@@ -18,7 +18,7 @@
 
 namespace weft::ir {
 
-// Names of the discardable attributes of graph-level ops.
+// Names of the discardable attributes of ops at the graph level.
 inline constexpr llvm::StringLiteral kNameAttr = "name";
 inline constexpr llvm::StringLiteral kLayerAttr = "layer";
 inline constexpr llvm::StringLiteral kStageAttr = "stage";

@@ -50,7 +50,8 @@ Gradients GroupNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   const GradientRequest& gamma = requests[1];
   const GradientRequest& beta = requests[2];
   if (!gamma.type && !beta.type) return gradients;
-  // One kernel makes both gradients. It accumulates into both or into none, so a lone init is added afterwards.
+  // One kernel makes both gradients. It adds to the inits of both or of none. If only one gradient has an init, the
+  // init is added afterwards.
   mlir::Type gamma_type = gamma.type ? gamma.type : getGamma().getType();
   mlir::Type beta_type = beta.type ? beta.type : getBeta().getType();
   bool in_place = gamma.init && beta.init;

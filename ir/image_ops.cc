@@ -76,7 +76,7 @@ int64_t ConvolutionFlops(mlir::Value y, mlir::Value x, int64_t side) {
   return SaturatingMultiply(terms, SaturatingMultiply(Dim(y, 0), Dim(y, 1)));
 }
 
-// Checks that group_norm and its derivatives share.
+// The checks that group_norm and its derivatives have in common.
 mlir::LogicalResult CheckGroups(mlir::Operation* op, mlir::Value x, mlir::Value mean, mlir::Value rstd, int64_t groups,
                                 int64_t rows) {
   if (groups < 1 || Dim(x, 1) % groups != 0) {

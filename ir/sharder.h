@@ -62,16 +62,17 @@ class Sharder {
   // `tensors` are the uncut types of the logical tensors, by index.
   Sharder(const TensorParallel& sizes, const std::vector<mlir::RankedTensorType>& tensors, mlir::MLIRContext* context);
 
-  // --- For the pass ---
+  // --- Functions for the pass ---
   //
-  // Begins with an op. Ops that are built are inserted before it and get its layer and, if they have none, its name.
+  // Makes `op` the current op. Ops that are built are inserted before it and get its layer and, if they have none, its
+  // name.
   void Begin(mlir::Operation* op);
   void End();
   const std::vector<TensorParts>& tensors() const { return tensors_; }
   // Requests that the columns of a value come in `runs` runs.
   void WantRuns(mlir::Value whole, int64_t runs);
 
-  // --- For ops ---
+  // --- Functions for the sharding rules of ops ---
   mlir::OpBuilder& builder() { return builder_; }
   int64_t size(ShardAxis axis) const { return sizes_.size(axis); }
   const std::string& algorithm() const { return sizes_.algorithm; }
@@ -84,7 +85,7 @@ class Sharder {
 
   // True if `whole` is a parameter.
   static bool IsParameter(mlir::Value whole) { return static_cast<bool>(whole.getDefiningOp<ParameterOp>()); }
-  // The part of a value that an earlier op has made, and its layout.
+  // Part returns the rank's part of a value that an earlier op has made. LayoutOf returns the layout of this part.
   mlir::Value Part(mlir::Value whole) const { return parts_.lookup(whole).first; }
   PartLayout LayoutOf(mlir::Value whole) const { return parts_.lookup(whole).second; }
   void SetPart(mlir::Value whole, mlir::Value part, PartLayout layout) { parts_[whole] = {part, layout}; }
@@ -103,20 +104,21 @@ class Sharder {
   mlir::Value Sum(mlir::Value partial, ShardAxis axis, const PartLayout& to);
   // True if an axis of more than one rank cuts the columns.
   bool IsCut(const PartLayout& layout) const { return !layout.whole_columns && size(layout.columns) > 1; }
-  // True if a rank's parts of a value in these two layouts are the same part.
+  // True if both layouts give a rank the same part of a value.
   bool SameLayout(const PartLayout& a, const PartLayout& b) const;
   // Checks that the columns, if they are cut, come in `runs` runs.
   mlir::LogicalResult ExpectRuns(const PartLayout& layout, int64_t runs, llvm::StringRef what);
 
   // The next three functions are in sharder_columns.cc. WholeColumns gathers all columns of a value from the ranks that
-  // cut them. The gradient of the rank's own part is already complete, so it is not summed over these ranks.
+  // cut them. Gradients flow back only through the rank's own part, which enters the result without passing through the
+  // gather.
   mlir::FailureOr<mlir::Value> WholeColumns(mlir::Value whole);
   // Returns the part of the (whole) columns that belongs to the rank's coordinate on `axis`.
   mlir::FailureOr<mlir::Value> TakeColumns(mlir::Value columns, ShardAxis axis);
-  // Replaces the value's part: its columns are then cut over `axis`.
+  // Replaces the rank's part of a value by a part whose columns are cut over `axis`.
   mlir::LogicalResult MoveColumns(mlir::Value whole, ShardAxis axis);
 
-  // Gathers the parts of all members, one after the other in dimension 0.
+  // Gathers the parts of all members of the group, one after the other in dimension 0.
   mlir::Value Gather(mlir::Value part, ShardAxis axis, llvm::StringRef name);
 
   // Returns the block of a parameter that the rank computes with. `cuts` are the cuts of this use; all uses of a
@@ -154,7 +156,7 @@ class Sharder {
   std::string name_;
   llvm::DenseMap<mlir::Value, std::pair<mlir::Value, PartLayout>> parts_;
   llvm::DenseMap<mlir::Value, int64_t> wanted_runs_;
-  // Keyed by value, axis and layer.
+  // The results of FanOut, by value, axis and layer.
   std::map<std::tuple<void*, ShardAxis, int64_t>, mlir::Value> fans_;
 };
 

@@ -61,7 +61,8 @@ struct Attribute {
   const char* name;
   int number;  // Field number in StepAttributes.
   AttributeKind kind;
-  // Getters: `integer` for kInt and kBool, `real` for kDouble; else null.
+  // Functions that return the attribute: `integer` for kInt and kBool, `real` for kDouble. The other one is null; for
+  // other kinds both are.
   int64_t (*integer)(const StepAttributes&);
   double (*real)(const StepAttributes&);
 };

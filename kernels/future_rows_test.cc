@@ -26,7 +26,7 @@ constexpr KernelRow kRows[] = {
      .inputs = {{"logits", "[rows,E]"}},
      .outputs = {{"weights", "[rows,top_k]", kStatistics}, kExpertsOf, kCountsOf},
      .attributes = {kTopK, Any("sigmoid"), Any("normalize")}},
-    // ROUTE_BACKWARD
+    // ROUTE_BACKWARD: the derivative of ROUTE.
     {.kernel = kLater,
      .inputs = {{"dweights", "[rows,top_k]", kStatistics}, {"logits", "@[rows,E]"}, kExpertsOf},
      .outputs = {Acc({"dlogits", "=logits"})},

@@ -91,7 +91,7 @@ std::string ExtentsText(const Segment& segment, const Step& step) {
   if (product && of[Symbol::m] > 0) return absl::StrCat(of[Symbol::m], "x", of[Symbol::n], "x", of[Symbol::k]);
   const int64_t heads = of[Symbol::heads], sequence = of[Symbol::sequence], kv_heads = of[Symbol::kv_heads];
   if (heads < 1 || sequence < 1) return ShapesText(segment, step);
-  // The softmax kernels have no head size: `h` is 0, and their key has 1 instead.
+  // The softmax kernels have no head size. For them `h` is 0, and the key has 1 in its place.
   return absl::StrCat(std::max<int64_t>(1, of[Symbol::rows] / sequence), "x", sequence, "x", heads, "x",
                       kv_heads > 0 ? kv_heads : heads, "x", std::max<int64_t>(1, of[Symbol::h]));
 }

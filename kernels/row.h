@@ -109,7 +109,8 @@ struct AttributeRule {
   bool odd = false, even = false;
   Relation relation = Relation::kNone;
   Symbol of = Symbol::kNone;
-  // The attribute's value in sample steps (sample.h). 0 leaves the attribute unset.
+  // The attribute's value in sample steps (sample.h). 0 leaves the attribute unset, unless sample.cc takes it from the
+  // extents of the sample, as it does for `sequence`.
   double sample = 0;
   // A further check, for what a range cannot express; null = none.
   bool (*holds)(const StepView& step) = nullptr;

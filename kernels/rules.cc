@@ -145,7 +145,8 @@ void VocabularyIsThePrograms(const StepView& s) {
   const bool part = s.step().kernel() == CROSS_ENTROPY_PARTIAL;
   const int64_t columns = s.Largest(s.attributes().column_shift(), "column_shift") + s[Symbol::V];
   const int64_t vocabulary = s.attributes().vocabulary();
-  // Without a program, the columns on other ranks are unknown, so a split table of logits may be large enough.
+  // Without a program, the columns on other ranks are unknown. So if the logits are split over ranks, `vocabulary` may
+  // be larger than this rank's columns.
   const bool fits = vocabulary <= columns || (s.alone() && s.attributes().has_column_shift());
   s.Require(fits && (s.alone() || vocabulary == s.facts().program.vocabulary()), "vocabulary", vocabulary,
             part ? "the program's, and at most the columns of all parts"

@@ -39,7 +39,7 @@ struct Few {
   constexpr const T& operator[](size_t i) const { return items[i]; }
 };
 
-// One factor of a product. It is small, because a row of the table has hundreds of factors.
+// One factor of a product. The type is small, because the rows of the table have hundreds of factors.
 struct Factor {
   Symbol symbol = Symbol::kNone;  // kNone: the factor is `number`.
   bool divides = false;

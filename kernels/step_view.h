@@ -1,5 +1,5 @@
-// StepView: one step for the rules of its kernel's row. It has the operands by number, the extents by name, and the
-// program if there is one.
+// StepView: one step, as the rules of its kernel's row see it. It has the operands by number, the extents by name, and
+// the program if there is one.
 #ifndef WEFT_KERNELS_STEP_VIEW_H_
 #define WEFT_KERNELS_STEP_VIEW_H_
 
@@ -29,7 +29,7 @@ struct StepTensor {
   int64_t offset = 0;
 };
 
-// Figures of a program that rules read, looked up once.
+// Figures of a program that rules read. They are looked up once and used for all steps.
 struct ProgramFacts {
   explicit ProgramFacts(const Program& p, absl::Span<const std::string> known_algorithms = {});
 

@@ -8,7 +8,7 @@
 
 namespace weft::kernels {
 
-// Returns true if steps with these attributes have the operand (or may have it, if it is optional).
+// Returns true if steps with these attributes have the operand. If the operand is optional, they may have it.
 inline bool IsThere(const OperandSpec& operand, const StepAttributes& attributes) {
   if (operand.when.attribute == Symbol::kNone) return true;
   const Attribute& attribute = kAttributes[static_cast<int>(operand.when.attribute)];

@@ -40,12 +40,12 @@ struct ReshardDecision {
   std::string note;
 };
 
-// Chooses a candidate that fits `capacity` and simulates no slower than any other tried candidate that fits. Of equally
-// fast ones it takes the one with the fewest bytes on the fullest rank. If none fits, it takes the one with the fewest
-// bytes. It tries, for 1, 2, 4, ... gathers ahead as long as that gets faster (or for asked.prefetch alone):
-// - AFTER_FORWARD and AFTER_BACKWARD, and once NEVER;
-// - with at most kMaxExhaustive layers, every set of kept layers, so the choice is exact;
-// - with more layers, sets that grow: each rank keeps the layers that save the most waiting time within the memory left
+// Chooses a candidate that fits `capacity` and simulates no slower than any other tried candidate that fits. Among
+// equally fast candidates it takes the one with the fewest bytes on the fullest rank. If no candidate fits, it also
+// takes the one with the fewest bytes. It tries these candidates, for 1, 2, 4, ... gathers ahead as long as the step
+// gets faster (or for asked.prefetch alone): - AFTER_FORWARD and AFTER_BACKWARD, and once NEVER; - with at most
+// kMaxExhaustive layers, every set of kept layers, so the choice is exact; - with more layers, sets that grow: each
+// rank keeps the layers that save the most waiting time within the memory left
 //   (knapsack.h). The sets grow until computation waits for no gather, no layer fits, or kMaxRounds sets were tried.
 inline constexpr int kMaxExhaustive = 4;
 inline constexpr int kMaxRounds = 6;

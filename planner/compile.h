@@ -35,13 +35,12 @@ struct Choices {
 
 // Makes every choice that the plan leaves open, by the arenas and simulated times of candidates: recompute FIT and
 // INTERVAL without a number, freeze, transfer_placement FASTEST, reshard BY_BENEFIT. `inputs.plan` then states the
-// choices. `evaluation`: the program will have an evaluation, which counts for its memory. `runtime`: as in
-// CompileOptions.
+// choices. `evaluation`: true if the program will have an evaluation, whose memory the choice of reshard then takes
+// into account. `runtime`: as in CompileOptions.
 absl::StatusOr<Choices> Resolve(PlanInputs& inputs, bool evaluation, const Runtime* runtime,
                                 std::vector<std::string>* notes);
 
-// Runs ResolveInputs, Resolve and weft::Compile, and returns their errors. The messages need no preparation: they may
-// be as the user wrote them.
+// Runs ResolveInputs, Resolve and weft::Compile, and returns their errors. The messages may be as the user wrote them.
 absl::StatusOr<Program> CompilePlan(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
                                     const Cluster& cluster, const CompileOptions& options);
 

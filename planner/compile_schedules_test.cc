@@ -83,7 +83,7 @@ void ExpectSound(const Program& program) {
   for (const Finding& finding : FindViolations(program)) ADD_FAILURE() << finding.rule << ": " << finding.message;
 }
 
-// Simulated with unit costs and free transfers, a program takes as long as its slots alone.
+// Checks that with unit costs and free transfers a simulated program takes as long as its slots alone.
 void ExpectUnitCosts(const Program& program, int limit) {
   PipelineSchedule schedule = ScheduleOfProgram(program);
   if (schedule.message_driven) schedule.message_driven->limit = limit;

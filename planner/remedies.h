@@ -55,12 +55,12 @@ using TryPlan = std::function<TriedBytes(const Recipe& recipe, const Plan& plan)
 //
 // If host memory is short, the first changes keep offloaded data on the devices. If device memory is short, the first
 // one keeps fewer gathered parameters. Then come recompute, smaller offload buckets, the schedule, smaller
-// microbatches, states cut over replicas, offloaded states, more of the ranks for each replica, and then changes with
-// all layers recomputed. Buckets and offloaded states are tried only if device memory is short. If recomputing all
-// layers is not enough, or the plan has recompute FIT, each change is first tried with all layers recomputed. If that
-// fits, the change alone is tried at the end. If none of this is enough, all compatible changes are combined. If they
-// fit, the result is one remedy with no more changes than needed and with the largest microbatch that fits, unless some
-// tries were left out.
+// microbatches, states that are sharded over replicas, offloaded states, more ranks for each replica, and then changes
+// together with recomputing all layers. Buckets and offloaded states are tried only if device memory is short. If
+// recomputing all layers is not enough, or the plan has recompute FIT, each change is first tried with all layers
+// recomputed. If that fits, the change alone is tried at the end. If none of this is enough, all compatible changes are
+// combined. If they fit, the result is one remedy with no more changes than needed and with the largest microbatch that
+// fits, unless some tries were left out.
 //
 // Every remedy was tried exactly as it is returned. There are at most kMaxTries tries. `recipe` and `plan` are as the
 // user gave them, `layers` bounds the stages, `parameters` is the model's number of parameters.

@@ -5,7 +5,7 @@
 namespace weft::planner {
 namespace {
 
-// Half of the work is actions, half steps.
+// Returns a program whose work consists of actions and steps, half each.
 Program ProgramOf(int work) {
   Program program;
   Template& t = *program.add_templates();
@@ -82,7 +82,7 @@ TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
   EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 1);
 }
 
-// Up to kFewTimes the microbatches count as no additional work. More microbatches do count.
+// Up to kFewTimes as many microbatches count as no additional work. More microbatches do count.
 TEST(TryBudget, ManyMicrobatchesAreManyActions) {
   const auto tries_of = [](int work, int64_t times) {
     TryBudget budget(ProgramOf(work), 8);

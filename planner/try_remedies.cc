@@ -114,7 +114,7 @@ class Tries {
     if (!shortage_.host && LeastStateBytes(resolved->recipe, resolved->plan, parameters_) > shortage_.capacity) {
       return TryOutcome::kDoesNotFit;
     }
-    // Recompute cannot help: even without saved activations, the plan does not fit.
+    // Recomputing more cannot help, because the plan does not fit even without saved activations.
     if (recomputing_all_is_vain_ && SameButRecompute(recipe_, plan_, recipe, plan)) return TryOutcome::kDoesNotFit;
     return std::nullopt;
   }
@@ -122,7 +122,7 @@ class Tries {
   // Replaces the plan's open choices by those that need the most of the memory that is short. One compilation is then
   // enough.
   Plan NeedingMost(Plan plan) const {
-    // BY_BENEFIT chooses AFTER_FORWARD if nothing else fits.
+    // If nothing else fits, BY_BENEFIT chooses AFTER_FORWARD, which needs the least memory.
     if (plan.zero().reshard() == Zero::BY_BENEFIT) plan.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
     if (FirstIntervalNeedsMost(plan, inputs_.cluster)) plan.mutable_recompute()->set_interval(1);
     return plan;

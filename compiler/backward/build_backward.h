@@ -1,6 +1,6 @@
 // Builds forward and backward of one stage. Both are first built in one block, so that the backward's ops simply read
-// forward values (build_backward.cc). What they read decides what is saved; then the block is split
-// (split_backward.cc).
+// forward values (build_backward.cc). The forward values that the backward reads are the values to save. After that,
+// the block is split into segments (split_backward.cc).
 #ifndef WEFT_COMPILER_BACKWARD_BUILD_BACKWARD_H_
 #define WEFT_COMPILER_BACKWARD_BUILD_BACKWARD_H_
 

@@ -1,10 +1,10 @@
-// Builds the end of an optimizer step of one rank of the pipeline: grad_norm, scale_gradients, optimizer_step.
+// Builds the segments of the optimizer step of one rank of the pipeline: grad_norm, scale_gradients, optimizer_step.
 //
 // With loss scaling (rule P11) there is no scale_gradients: the update undoes the scale and clips.
 //
 // The gradient of a tensor is in the GRAD buffer of the first use that the rank has; grad_norm adds the gradients of
-// the other uses. With ZeRO stage 1 backwards need more of the gradient than the optimizer. The optimizer's part is
-// then in separate buffers, grad_part, one for each use, and the buffers that backwards add to only have to be set to
+// the other uses. With ZeRO stage 1, backwards make more of the gradient than the optimizer reads. The optimizer's part
+// is then in separate buffers (grad_part), one for each use. The buffers to which backwards add only have to be set to
 // zero.
 #include "compiler/backward/build_segments.h"
 

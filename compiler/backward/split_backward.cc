@@ -1,4 +1,5 @@
-// Finds what the backward of a stage reads of its forward, and cuts the segments out of the block with both.
+// Finds which forward values the backward of a stage reads, and cuts the block that holds forward and backward into
+// segments.
 #include "compiler/backward/build_backward.h"
 
 namespace weft {

@@ -2,8 +2,8 @@
 //
 // On a rank that is w forwards ahead, the body is F(w) B(0) F(w+1) B(1) ... With N microbatches per repetition, forward
 // x of a repetition belongs to microbatch x, or, if x >= N, to microbatch x - N of the next repetition. A message is
-// received in the list in which it is sent, so that transfers stay within a list. The rank below is further ahead, so
-// the RECV of x may be in an earlier repetition than F(x).
+// received in the list in which it is sent, so that transfers stay within a list. The previous rank is further ahead,
+// so the RECV of x may be in an earlier repetition than F(x).
 //
 // Everything that passes from slot to slot is in a ring of persistent buffers. Microbatch x uses place x mod size,
 // where size divides N, so that places do not depend on the repetition. A wait for the previous user of a place is a

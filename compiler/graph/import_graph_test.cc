@@ -122,7 +122,7 @@ TEST_F(ImportGraphTest, TypesAreThoseOfThePrecision) {
   EXPECT_TRUE(training->grads.isF32());
 }
 
-// A repetition has several iterations, and the losses of all their microbatches are kept.
+// There is one loss for each microbatch of a repetition.
 TEST_F(ImportGraphTest, LossesOfAllMicrobatches) {
   for (const auto& [microbatch, steps, losses] :
        {std::tuple{2, 0, 4}, std::tuple{8, 0, 1}, std::tuple{0, 0, 8}, std::tuple{2, 3, 12}}) {

@@ -1,4 +1,5 @@
-// The pass weft-keep-dropout-masks.
+// The pass weft-keep-dropout-masks: makes dropout keep its mask, so that the backward need not draw random numbers
+// again.
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/STLExtras.h"
 

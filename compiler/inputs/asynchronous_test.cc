@@ -69,7 +69,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-// Compile has already verified each program. As a second, slow check, the naive simulation runs it with random
+// Compile has already verified each program. FindFault is a second, slow check: it runs the program with random
 // durations.
 TEST(Asynchronous, ProgramsAreSound) {
   for (const Case& c : Cases()) {

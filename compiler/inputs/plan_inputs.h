@@ -1,4 +1,4 @@
-// Resolves the user's inputs: fills in defaults and derives what follows from the inputs together.
+// Resolves the user's inputs: fills in defaults, and derives the values that follow from several inputs together.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_INPUTS_H_
 #define WEFT_COMPILER_INPUTS_PLAN_INPUTS_H_
 

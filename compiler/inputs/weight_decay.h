@@ -1,4 +1,4 @@
-// Finds the weight decay of each tensor of a model: the recipe's patterns, and the rule without them.
+// Finds the weight decay of each tensor of a model, by the recipe's patterns or, if none matches, by the default rule.
 #ifndef WEFT_COMPILER_INPUTS_WEIGHT_DECAY_H_
 #define WEFT_COMPILER_INPUTS_WEIGHT_DECAY_H_
 

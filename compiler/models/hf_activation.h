@@ -1,4 +1,4 @@
-// The activations of Hugging Face configs (hidden_act, activation_function).
+// Finds the graph ops for the activations that Hugging Face configs name (hidden_act, activation_function).
 #ifndef WEFT_COMPILER_MODELS_HF_ACTIVATION_H_
 #define WEFT_COMPILER_MODELS_HF_ACTIVATION_H_
 

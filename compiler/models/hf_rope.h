@@ -1,4 +1,4 @@
-// Rotary positions of a Hugging Face config: rope_theta and rope_scaling (newer files: rope_parameters).
+// Reads the rotary positions of a Hugging Face config: rope_theta and rope_scaling (newer files: rope_parameters).
 #ifndef WEFT_COMPILER_MODELS_HF_ROPE_H_
 #define WEFT_COMPILER_MODELS_HF_ROPE_H_
 

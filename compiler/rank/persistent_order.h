@@ -1,4 +1,4 @@
-// Finds the waits between actions that persistent buffers require. Persistent buffers never share bytes with other
+// Finds the waits that persistent buffers require between actions. Persistent buffers never share bytes with other
 // buffers (rule P7).
 #ifndef WEFT_COMPILER_RANK_PERSISTENT_ORDER_H_
 #define WEFT_COMPILER_RANK_PERSISTENT_ORDER_H_

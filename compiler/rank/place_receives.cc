@@ -2,8 +2,8 @@
 //
 //   receive_buffers = 1    list:  R0 R1 | C0 R2 | C1 R3 | C2 ...     R2 waits for C0, the reader of R0's buffer.
 //
-// Nothing here may block a schedule that runs by itself. So each decision is checked against the reference times of the
-// program (reference_times.h), in which a message takes no time:
+// A schedule that can run must not block because of these decisions. So each decision is checked against the reference
+// times of the program (reference_times.h), in which a message takes no time:
 //   - Receives of an edge stand in the order of its sends, whatever order they are read in. At most `receive_buffers`
 //     earlier receives may be unread when a receive starts: it waits until enough of them are read, but never for an
 //     action after the reader of this receive or of a later one.

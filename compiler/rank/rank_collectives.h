@@ -1,4 +1,4 @@
-// Collective actions of the rank level: their groups, and the ops.
+// Helpers that create the collective actions of the rank level and their groups.
 #ifndef WEFT_COMPILER_RANK_RANK_COLLECTIVES_H_
 #define WEFT_COMPILER_RANK_RANK_COLLECTIVES_H_
 

@@ -94,7 +94,7 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   EXPECT_GT(waited, 0);
 }
 
-// Gpipe: at most two microbatches' values are being offloaded at one time, and at most two microbatches have fetched
+// GPipe: at most two microbatches' values are being offloaded at one time, and at most two microbatches have fetched
 // copies on the device. So the second forward waits for the offload, and the fetch waits for the action before the
 // previous backward.
 TEST(OffloadActivations, TwoCopiesEachWay) {

@@ -1,5 +1,5 @@
-// Plans with optimizer states in host memory: how much memory stays in use on the device, what runs concurrently, and
-// which plans are refused.
+// Tests plans with optimizer states in host memory: how much memory stays in use on the device, what runs concurrently,
+// and which plans are refused.
 #include "compiler/rewrite/offload_optimizer.h"
 
 #include <algorithm>

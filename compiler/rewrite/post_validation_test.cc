@@ -51,7 +51,7 @@ TEST(PostValidation, NormIsNoBarrier) {
     EXPECT_EQ(Period(CompileOrDie({.schedule = schedule})), 48000) << schedule;
     EXPECT_EQ(Period(CompileOrDie({.schedule = schedule, .clip = 0})), 48000) << schedule;
   }
-  // If all ranks end at the same time, nothing is gained and nothing is lost.
+  // If all ranks end at the same time, post-validation gains and loses nothing.
   EXPECT_EQ(Period(CompileOrDie({.schedule = "1f1b"})),
             Period(CompileOrDie({.schedule = "1f1b", .post_validation = false})));
 }

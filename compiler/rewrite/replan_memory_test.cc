@@ -96,7 +96,7 @@ class RandomTemplate {
       use(received, READ);
       kept_.push_back(received);
     }
-    // Actions wait for some of the sends.
+    // Some compute actions wait for sends.
     for (const int send : sends_) {
       if (random_() % 3 == 0 || last) Wait(action, send);
     }

@@ -1,5 +1,5 @@
-// Durations of the collectives in segments, for choices that are made before there is a program: which layers make a
-// stage, the order of a schedule that orders its slots by time, and which gathered weights to keep.
+// Computes durations of the collectives in segments, for choices that are made before there is a program: how layers
+// are cut into stages, the order of schedules that order their slots by time, and which gathered weights to keep.
 #ifndef WEFT_COMPILER_SEGMENTS_COLLECTIVE_COST_H_
 #define WEFT_COMPILER_SEGMENTS_COLLECTIVE_COST_H_
 

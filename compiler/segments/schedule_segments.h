@@ -1,4 +1,5 @@
-// Selects and combines the segments that a schedule runs from the four that every stage has.
+// Each stage has four segments: forward, backward, and the two halves of the backward. From these, selects or combines
+// the segments that a schedule runs.
 #ifndef WEFT_COMPILER_SEGMENTS_SCHEDULE_SEGMENTS_H_
 #define WEFT_COMPILER_SEGMENTS_SCHEDULE_SEGMENTS_H_
 

@@ -1,4 +1,5 @@
-// The settings of recipe and precision that the passes need, kept as the attribute `weft.training` of a module:
+// The settings of recipe and precision that the passes need. They are stored as the attribute `weft.training` of a
+// module:
 //
 //   module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32,
 //       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}

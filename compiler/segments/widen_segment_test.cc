@@ -9,7 +9,8 @@
 namespace weft {
 namespace {
 
-// y = x w. The output is y, x is saved; w is made of a parameter before it is read, and saved too.
+// The segment computes y = x w. The output is y, and x is saved. w is made of a parameter before it is read, and it is
+// saved too.
 constexpr char kForward[] = R"(
   name: "f"
   operands { name: "input" bytes: 256 access: READ } operands { name: "output" bytes: 256 access: WRITE }

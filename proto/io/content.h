@@ -13,7 +13,7 @@
 
 namespace weft {
 
-// Readers refuse messages that are nested more deeply than this.
+// Readers refuse messages with more levels of messages in messages than this.
 inline constexpr int kMaxMessageDepth = 100;
 
 // The name of a message in errors: "recipe" for weft.Recipe, "model_graph" for weft.ModelGraph.

@@ -110,8 +110,8 @@ bool IsNumberOf(const FieldDescriptor& field, uint64_t value) {
   }
 }
 
-// True if the bytes have a problem that protobuf's own reader of the type does not refuse: a field or a member of a
-// oneof is given twice, or a number is too large. Does not look into packed lists.
+// True if the bytes have a problem that protobuf's own reader of the type does not refuse: a field is given twice, two
+// members of a oneof are given, or a number is too large. Does not look into packed lists.
 bool Repeats(const std::string& bytes, const Descriptor& type) {
   UnknownFieldSet fields;
   if (!fields.ParseFromString(bytes)) return true;

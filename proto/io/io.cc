@@ -158,7 +158,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   if (S_ISREG(info.st_mode) && info.st_size > max_bytes) return too_long(absl::StrCat(info.st_size));
   std::string content;
   size_t size = 0;
-  // Ask for one byte more than the file's size. Then the end of the file is found before the buffer must grow.
+  // Asks for one byte more than the file's size, so that the end of the file is found before the buffer must grow.
   size_t chunk = S_ISREG(info.st_mode) ? static_cast<size_t>(info.st_size) + 1 : size_t{1} << 16;
   while (true) {
     if (size == content.size()) {
@@ -202,7 +202,7 @@ absl::Status ReplaceFile(const std::string& path, const std::function<absl::Stat
     unlink(temporary.c_str());
     return status;
   }
-  // The rename is stored in the folder, so sync the folder. Some file systems cannot; the content is safe either way.
+  // A rename changes the folder, so sync the folder. Some file systems cannot do this; the content is safe either way.
   const size_t slash = target.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
   FileDescriptor directory(OpenRetrying(folder, O_RDONLY | O_DIRECTORY));

@@ -29,7 +29,7 @@ std::string Payload(const Program& program) {
   if (size > kMaxPayload) return payload;
   payload.reserve(size);
   {
-    // The end of this block trims the string to what was written.
+    // At its end, this block trims the string to the bytes that were written.
     google::protobuf::io::StringOutputStream stream(&payload);
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);

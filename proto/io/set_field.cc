@@ -279,7 +279,7 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   const absl::string_view name = absl::StripAsciiWhitespace(setting.substr(0, equals));
   const absl::string_view value = absl::StripAsciiWhitespace(setting.substr(equals + 1));
   if (name == "tp") {
-    // As in Megatron, tensor parallelism is on x alone.
+    // As in Megatron, tp puts tensor parallelism on axis x alone.
     WEFT_RETURN_IF_ERROR(SetAxis(name, "x", value, {"y", "z", "data", "pipe"}, plan));
     if (value == kFieldDefault) {
       RemoveAxis("y", plan);

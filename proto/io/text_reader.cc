@@ -126,7 +126,7 @@ absl::Status ReadText(absl::string_view text, absl::string_view source, Message*
   const bool accepted = attempt->accepted;
   const FirstError& errors = attempt->errors;
   const std::optional<TextProblem> problem = FirstTextProblem(text, type, accepted);
-  // The parser reads past a wrong value before it reports the error.
+  // The parser reads past a wrong value before it reports it, so an earlier position may be the place of the error.
   const auto before_parser = [&] {
     return errors.line() < 0 ||
            std::make_pair(problem->line, problem->column) <= std::make_pair(errors.line(), errors.column());

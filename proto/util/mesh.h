@@ -25,7 +25,7 @@ int64_t CoordinatesRank(const Mesh& mesh, const std::vector<int64_t>& coordinate
 // Coordinate of `rank` on `axis`; 0 if the mesh does not list it.
 int64_t AxisCoordinate(const Mesh& mesh, int64_t rank, absl::string_view axis);
 
-// The rank that `peer` names as seen from `rank`.
+// Returns the rank that `peer` means, as seen from `rank`.
 int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer);
 
 // SubsetCoordinates returns the coordinates on an axis that take part, ascending, as seen from coordinate `own`. `size`

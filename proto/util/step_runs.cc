@@ -112,9 +112,9 @@ class RangeBuilder {
   std::vector<Launch> launches_;
 };
 
-// The gradients of a norm's weights share a launch with the gradient of its input if the norm has more than
-// kMinSummedNorm and at most kMaxSummedNorm columns. In that case a block of the device computes one row and has memory
-// for the sums.
+// Bounds on the columns of a norm. The gradients of the norm's weights share a launch with the gradient of its input if
+// the norm has more than kMinSummedNorm and at most kMaxSummedNorm columns. In this case one block of threads computes
+// one row and has memory for the sums.
 constexpr int64_t kMinSummedNorm = 1024, kMaxSummedNorm = 8192;
 
 bool IsNorm(Kernel kernel) { return kernel == LAYER_NORM || kernel == RMS_NORM; }

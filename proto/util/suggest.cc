@@ -15,7 +15,7 @@ int EditDistance(absl::string_view a, absl::string_view b) {
   const std::string x = absl::AsciiStrToLower(a.substr(0, kLimit));
   const std::string y = absl::AsciiStrToLower(b.substr(0, kLimit));
   const int columns = static_cast<int>(y.size()) + 1;
-  // Optimal string alignment: rows i-2, i-1 and i of the usual table.
+  // Computes the optimal string alignment. The vectors are rows i-2, i-1 and i of the usual table.
   std::vector<int> before(columns), previous(columns), row(columns);
   for (int j = 0; j < columns; ++j) row[j] = j;
   for (int i = 1; i <= static_cast<int>(x.size()); ++i) {

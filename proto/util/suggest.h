@@ -14,8 +14,9 @@ namespace weft {
 // the first 128 bytes of each are compared, so that hostile names stay cheap.
 int EditDistance(absl::string_view a, absl::string_view b);
 
-// Returns the candidate with the smallest distance (the first of several); "" if none is so near that `name` may be a
-// typing error.
+// Returns the nearest candidate. A candidate that begins with `name` (three letters or more) comes first, then the one
+// with the smallest distance (the first of several). Returns "" if no candidate is so near that `name` may be a typing
+// error.
 std::string Nearest(absl::string_view name, absl::Span<const std::string> candidates);
 
 // Returns the text to append to an error such as "unknown schedule '1fib'": "; nearest: '1f1b'; known: 1f1b, gpipe".

@@ -63,7 +63,7 @@ absl::Status ValidateTorus(const Cluster& cluster) {
   int64_t product = 1;
   for (int i = 0; i < torus.size(); ++i) {
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("cluster.fabric.torus[", i, "]"), torus[i], 1, cluster.nodes()));
-    // Both factors are below 2^31.
+    // Both factors are below 2^31, so the product does not overflow.
     if (product <= cluster.nodes()) product *= torus[i];
   }
   if (product == cluster.nodes()) return absl::OkStatus();

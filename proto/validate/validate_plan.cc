@@ -22,7 +22,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
-// Limits of a Program (verifier).
+// Limits that the verifier sets for programs.
 constexpr int64_t kMaxStages = int64_t{1} << 16;
 constexpr int64_t kMaxLanes = 64;
 constexpr int64_t kMaxMicrobatches = int64_t{1} << 20;
@@ -83,7 +83,7 @@ absl::Status ResolveSchedule(PlanSchedule* schedule) {
                              {"limit", schedule->limit(), kMaxMicrobatches},
                              {"group", schedule->group(), kMaxMicrobatches}}) {
     const std::string path = absl::StrCat("plan.schedule.", p.name);
-    // A negative number is not meant as 0, which stands for "not given", so the error asks for at least 1.
+    // If the user gives a negative number, the error asks for at least 1, because 0 stands for "not given".
     if (p.value < 0) return BadField(path, p.value, "at least 1; by default the schedule chooses it");
     WEFT_RETURN_IF_ERROR(CheckWithin(path, p.value, 0, p.most));
     if (p.value == 0 || schedule->definition().empty()) continue;

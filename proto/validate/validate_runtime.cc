@@ -179,7 +179,7 @@ Plan PlanUnder(const Runtime& runtime, const Plan& plan) {
   under.MergeFrom(plan);
   const bool cuts_layers = AxisSize(plan.mesh(), "x") > 1;
   if (!cuts_layers && !plan.sequence_parallel()) under.clear_sequence_parallel();
-  // With these ZeRO stages, the backwards themselves sum the gradients.
+  // With these ZeRO stages, each backward sums its own gradients, so the runtime's buckets do not apply.
   if (plan.zero().stage() >= 2 && plan.gradient_bucket_bytes() == 0) under.clear_gradient_bucket_bytes();
   if (plan.zero().stage() == 3 && plan.gradient_sync() == EAGER) under.clear_gradient_sync();
   if (under.has_zero() && under.zero().stage() != 3 && plan.zero().reshard() == Zero::AFTER_FORWARD) {
