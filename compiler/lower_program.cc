@@ -80,7 +80,7 @@ class PassProgress : public mlir::PassInstrumentation {
   explicit PassProgress(const std::function<void(absl::string_view)>& on_phase) : on_phase_(on_phase) {}
 
   void runBeforePass(mlir::Pass* pass, mlir::Operation*) override {
-    // Only passes of the rank level have this prefix. Other passes only run the passes of a nested operation.
+    // A pass without this prefix only runs the passes of a nested operation, so it is not reported.
     llvm::StringRef name = pass->getArgument();
     if (!name.consume_front("weft-")) return;
     on_phase_(absl::string_view(name.data(), name.size()));

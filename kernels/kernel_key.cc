@@ -12,8 +12,8 @@
 namespace weft::kernels {
 namespace {
 
-// If a step has more tensors than this, as an optimizer step over a whole stage may, its key contains the bytes of the
-// step's work instead of shapes.
+// If a step has more tensors than this, as a collective may, its key contains the bytes of the step's work instead of
+// shapes.
 constexpr int kMaxTensors = 12;
 
 // Returns the tensors' types with their counts, such as "bf16*3,fp32".

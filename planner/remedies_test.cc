@@ -169,7 +169,7 @@ TEST(FindRemedies, KeepsOtherTensorAxes) {
   ExpectTrue(remedies, recipe, plan, 500);
 }
 
-// A stand-in for the compiler: bytes on the host, 600 of states and 400 of activations.
+// A stand-in for the compiler: returns bytes on the host, 600 of states and 400 of activations.
 TriedBytes HostBytes(const Recipe&, const Plan& plan) {
   const Offload& offload = plan.offload();
   if (!offload.optimizer() && offload.bucket_elements() + offload.buckets_per_reduce() > 0) {

@@ -56,8 +56,8 @@ struct TensorInfo {
   // True for ZeRO stage 1: the backward produces more of the gradient than the optimizer reads. The optimizer gets its
   // part at the end of the iteration.
   bool CutsGradientAtEnd() { return GradType({}).getShape() != StateType({}).getShape(); }
-  // True for ZeRO stages 1 and 2: forward and backward read more of the parameter than the optimizer updates, so the
-  // parameter is gathered after the update.
+  // True for ZeRO stages 1 and 2 (and for the layers that keep their parameters in stage 3): forward and backward read
+  // more of the parameter than the optimizer updates, so the parameter is gathered after the update.
   bool GathersAtEnd() { return Type().getShape() != StateType({}).getShape(); }
 
  private:

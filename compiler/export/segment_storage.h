@@ -40,8 +40,8 @@ struct Storage {
   int operand = -1;
   int64_t offset = 0;
   int value = -1;
-  // Number of elements in the place, if it needs more than its type has. Parts that are gathered into it or scattered
-  // from it are rounded up, so together they have more elements.
+  // Number of elements in the place, if it needs more than its type has; 0 if not. Parts that are gathered into it or
+  // scattered from it are rounded up, so together they have more elements.
   int64_t room = 0;
   // Index of the exported value that gives this place `room` elements; -1 = none.
   int padded_value = -1;

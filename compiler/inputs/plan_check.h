@@ -12,7 +12,8 @@
 
 namespace weft {
 
-// Refuses a plan whose schedule has a definition but also the name of a schedule from the registry.
+// Refuses a plan whose schedule has the name of a schedule from the registry, but also a definition with another name
+// or none.
 absl::Status CheckScheduleName(const PlanSchedule& plan);
 
 // Refuses to freeze a schedule that is already static, unless plan.freeze made it so. The message names the schedules
