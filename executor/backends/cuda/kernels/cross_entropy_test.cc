@@ -115,7 +115,7 @@ TEST_F(CrossEntropyTest, EveryRowCountsOnce) {
   }
 }
 
-// Row 100,000 of 50,304 columns begins at element 5 * 10^9.
+// Row 100,000 of 50,304 columns begins at element 5.03 * 10^9.
 TEST_F(CrossEntropyTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kRows = 100002, kColumns = 50304, kRow = 100000;
   const SparseMemory logits(kRows * kColumns * 2), lse(kRows * 4), targets(kRows * 4);

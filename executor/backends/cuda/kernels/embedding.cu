@@ -1,5 +1,6 @@
 // The gradient of a table is made without atomic additions of floats. Rows of dy are grouped by the row of the table
-// that they name, in ascending order. One warp sums each row of the table, or one block if the row is named often.
+// that they name, in ascending order. One warp sums 256 columns of a row of the table, or one block if the row is named
+// often.
 #include "executor/backends/cuda/kernels/embedding.h"
 #include "executor/backends/cuda/kernels/pieces.h"
 #include "executor/backends/cuda/kernels/rows.h"

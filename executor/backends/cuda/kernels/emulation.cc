@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
-// Largest shared memory of a block on the smallest architecture that weft compiles for (sm_80: 163 KiB).
+// Largest shared memory of a block on devices of compute capability 8.0, the lowest that weft compiles for.
 constexpr int64_t kMaxShared = int64_t{163} << 10;
 
 struct Site {

@@ -62,7 +62,8 @@ struct SgdUpdate : TensorUpdate {
 };
 Outcome Launch(const SgdUpdate& args, void* stream);
 
-// Updates the loss scale after a step with this norm, from `from` [3] to `to` [3], which may be the same.
+// Updates the loss scale after a step with this norm. Reads the three numbers at `from` (see LossScaling::scale) and
+// writes the new ones to `to`, which may be the same.
 struct LossScaleUpdate {
   const double* norm = nullptr;
   const double* from = nullptr;
