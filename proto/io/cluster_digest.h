@@ -1,5 +1,5 @@
-// A digest that distinguishes clusters. It covers all fields except reliability and price, which affect neither a program
-// nor its times. A program stores the digest of its cluster.
+// A digest that distinguishes clusters. It covers all fields except reliability and price, which affect neither a
+// program nor its times. A program stores the digest of its cluster.
 #ifndef WEFT_PROTO_IO_CLUSTER_DIGEST_H_
 #define WEFT_PROTO_IO_CLUSTER_DIGEST_H_
 
