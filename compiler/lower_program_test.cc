@@ -94,8 +94,8 @@ TEST(LowerTraining, SegmentsAndListsOfEveryRank) {
   EXPECT_TRUE(level->program());
 }
 
-// In this schedule the gradients of microbatch 1 are added before those of microbatch 0, which only exact sums allow
-// (rule P9).
+// In this schedule the gradients of microbatch 1 are added before the gradients of microbatch 0, which only exact sums
+// allow (rule P9).
 TEST(LowerTraining, SumsInAnotherOrderMustBeExact) {
   for (const char* accumulation : {"IN_ORDER", "EXACT"}) {
     auto inputs = ResolveInputs(

@@ -21,7 +21,8 @@ namespace weft::planner {
 absl::Status CheckChosenRecompute(const PlanInputs& inputs);
 
 // Replaces a mode of recompute that asks for a choice (choose_recompute.h). The choice depends on the memory that the
-// program takes under `runtime`; null = weft's own executor. The partition becomes that of the first candidate.
+// program takes under `runtime`; null = weft's own executor. All candidates, and the plan, get the partition of the
+// first candidate.
 absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Runtime* runtime,
                               std::vector<std::string>* notes);
 

@@ -65,7 +65,7 @@ TEST(PlanChoices, KeepsChoicesOfTheUser) {
   }
 }
 
-// The highest arena of no other interval is lower, and that of every smaller interval is higher.
+// For every other interval, the highest arena is not lower. For every smaller interval, it is higher.
 TEST(ResolveRecompute, TheIntervalWithTheLowestArena) {
   PlanInputs inputs = Inputs("recompute { mode: INTERVAL }", 20);
   std::vector<std::string> notes;

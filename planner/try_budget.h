@@ -14,7 +14,7 @@ namespace weft::planner {
 int64_t MicrobatchesOfAReplica(const Recipe& recipe, const Plan& plan);
 
 // Bounds the search by the work of its compilations instead of their time, so that a plan gets the same message on
-// every machine. Each compilation is assumed to take the same work as that of the refused program.
+// every machine. Each compilation is assumed to take the same work as the compilation of the refused program.
 class TryBudget {
  public:
   // Limit on the work: the number of actions and steps of all programs tried. Each takes about 0.2 ms of a core in a

@@ -53,7 +53,7 @@ bool PartitionIsFixed(const Plan& plan, const PlanInputs& inputs) {
 }
 
 // True if the interval that INTERVAL without a number chooses is certain to need no more memory than interval 1. This
-// holds if the arenas that the choice compares are those of the final program.
+// holds if the choice compares the arenas of the final program.
 bool FirstIntervalNeedsMost(const Plan& plan, const Cluster& cluster) {
   return plan.recompute().mode() == Recompute::INTERVAL && plan.recompute().interval() == 0 &&
          plan.transfer_placement() != FASTEST && !plan.schedule().freeze() && plan.offload().activation_layers() == 0 &&

@@ -90,9 +90,9 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     for (int64_t tensor : given_up) kept_.erase(tensor);
   }
 
-  // Moves the parameters of a layer to the place of its first parameter. One message can then gather all parameters of
-  // the layer of which the rank holds only a part. In the backward, one message carries the gradients of these
-  // parameters, and another message carries the gradients of the layer's other parameters.
+  // Moves the parameters of a layer to the place of its first parameter. If the rank holds only parts of some
+  // parameters of the layer, one message can then gather all of them. In the backward, one message carries the
+  // gradients of these parameters, and another message carries the gradients of the layer's other parameters.
   mlir::LogicalResult BringTogether(ir::GraphOp graph) {
     std::map<int64_t, llvm::SmallVector<ir::ParameterOp>> by_layer;
     for (auto parameter : graph.getBody().front().getOps<ir::ParameterOp>()) {

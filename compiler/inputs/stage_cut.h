@@ -20,8 +20,8 @@ namespace weft {
 std::vector<int32_t> LayersPerStage(int64_t blocks, int64_t stages);
 
 // Implements Runtime::BY_WEIGHTS: cuts as nanotron cuts a model (src/nanotron/models/base.py, "Balance compute across
-// PP blocks"; its models' get_block_compute_costs). A stage ends with the layer at which the parameters of products,
-// including those of the head, exceed its share. Every attention head counts as having its own keys and values. Empty
+// PP blocks"; its models' get_block_compute_costs). A stage ends with the layer at which the parameters of products
+// (including the head's product) exceed its share. Every attention head counts as having its own keys and values. Empty
 // if a stage would have no layer.
 std::vector<int32_t> LayersByWeights(const ModelGraph& model, int64_t stages);
 

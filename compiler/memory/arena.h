@@ -15,8 +15,8 @@
 // Time: O(n^2) for up to kExactItems items, including the changes. For more items, only the order by first use is
 // tried, in O(n * live).
 //
-// Source: the greedy orders are those of Pisarchyk and Lee 2020, arXiv:2001.03288, sec. 4 (by size, by breadth) and
-// first fit by start, which is optimal for items of one size.
+// Source: the greedy orders are from Pisarchyk and Lee 2020, arXiv:2001.03288, sec. 4 (by size, by breadth) and first
+// fit by start, which is optimal for items of one size.
 #ifndef WEFT_COMPILER_MEMORY_ARENA_H_
 #define WEFT_COMPILER_MEMORY_ARENA_H_
 

@@ -12,7 +12,7 @@ namespace weft {
 // Returns a cost for any step. Steps that are not collectives cost `compute`. A collective costs the sum of its
 // occupancy and its latency on the `analytic` network, on the ranks with the lowest coordinates. So every collective
 // counts as if it were blocking. Sizes come from the step's Work, as if all values of the step had the Work's dtype.
-// `mesh` and `cluster` must outlive the function. Its errors are those of `compute` and of the network model.
+// `mesh` and `cluster` must outlive the function. It returns the errors of `compute` and of the network model.
 StepCost WithCollectives(StepCost compute, const Mesh& mesh, const Cluster& cluster);
 
 }  // namespace weft

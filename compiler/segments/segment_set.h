@@ -16,7 +16,8 @@
 
 namespace weft {
 
-// What an action must bind to one operand of a segment (Segment.operands has the same order, names and sizes).
+// Describes the buffer that an action must bind to one operand of a segment (Segment.operands has the same order, names
+// and sizes).
 //
 // Each boundary tensor (input, output, output_grad, input_grad) and each persistent tensor is one operand. All saved
 // values of a stage are one operand `saved`, with the same layout in forward (WRITE) and backwards (READ). Values that

@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// Returns an id above those of all actions of the template.
+// Returns an id that is higher than the ids of all actions of the template.
 int NextActionId(const Template& t);
 
 // Adds a dependency. If the action already has a dependency on the same action and distance, merges the two.

@@ -36,7 +36,7 @@ class TextWalk {
  public:
   TextWalk(absl::string_view text, bool accepted)
       : accepted_(accepted), stream_(text.data(), static_cast<int>(text.size())), tokens_(&stream_, &unheard_) {
-    // These settings must equal those of protobuf's text parser.
+    // These settings must equal the settings of protobuf's text parser.
     tokens_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
     tokens_.set_allow_f_after_float(true);
     tokens_.set_require_space_after_number(false);

@@ -48,7 +48,7 @@ enum class Content : uint8_t {
   kMessage,
 };
 
-// What LooksRight needs to know about a tag.
+// The properties of a tag that LooksRight needs.
 struct WireTag {
   Content content = Content::kUnknown;
   bool packed = false;

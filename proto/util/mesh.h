@@ -33,8 +33,8 @@ int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer);
 std::vector<int64_t> SubsetCoordinates(const AxisSubset& subset, int64_t size, int64_t own);
 int64_t SubsetSize(const AxisSubset& subset, int64_t size);
 
-// The members of `group` as seen from `rank`, ascending. They may lack `rank` itself if the group lists other
-// coordinates than those of `rank`.
+// The members of `group` as seen from `rank`, ascending. They do not contain `rank` itself if the group lists
+// coordinates and the coordinate of `rank` is not among them.
 std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& group);
 
 // The number of members of `group`, which is the same for all ranks.

@@ -240,7 +240,7 @@ TEST(NormRunsTest, AGradientAndItsSum) {
   }
 }
 
-// The same backward with rows that are long enough, for a norm with or without a mean, and with the gradient of the
+// Like Backward(), but with rows that are long enough, for a norm with or without a mean, and with the gradient of the
 // bias after the sum. The gradients of weights and bias are accumulated.
 constexpr int kLong = 2000;
 // A norm needs more than kMinSummedNorm and at most kMaxSummedNorm columns.
