@@ -42,7 +42,7 @@ struct ScheduleTiming {
   int64_t ideal = 0;
   // The time that `period_repetitions` further repetitions add in steady state. It equals the makespan, except for
   // asynchronous schedules, whose repetitions overlap. 0 if the times of an asynchronous schedule show no pattern in
-  // the first kPeriodSearch repetitions.
+  // the first kPeriodSearch repetitions (fewer for very long lists).
   int64_t period = 0;
   int64_t period_repetitions = 1;
   std::vector<RankTiming> ranks;

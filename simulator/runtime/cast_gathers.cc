@@ -94,7 +94,7 @@ std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program) {
         }
       }
       for (const int32_t output : step.outputs()) {
-        // After any other step that writes to this place, the place holds another tensor.
+        // A step that writes to this place and is no gather puts another tensor there.
         if (IsGather(step)) {
           gathered.insert(RangeOf(segment, output));
         } else {

@@ -380,7 +380,8 @@ class RandomBuilder {
   int data_ = 1;
   int x_ = 1;
   int groups_ = 0;
-  // While the transfers of a group are added: the first id of each template that belongs to the group.
+  // True while the transfers of a group are added. `event_first_` then has, for each template, the first action id that
+  // belongs to the group.
   bool in_group_event_ = false;
   std::vector<int> event_first_;
   std::vector<int> next_id_;
