@@ -31,7 +31,7 @@ std::string DescribeCuts(const Program& program, const Cuts& cuts);
 struct GroupCuts {
   Cuts cuts;
   bool pipe = false;
-  // The axis on which the group lists coordinates that form neither a block nor a stride; else empty.
+  // The axis on which the group lists coordinates that form neither a block nor a stride; empty if there is none.
   std::string odd;
 };
 GroupCuts CutsOf(const Program& program, const Group& group);

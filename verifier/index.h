@@ -40,7 +40,7 @@ class Findings {
   std::vector<Finding> list_;
 };
 
-// The largest accepted sizes. They keep every sum and product below in range.
+// The largest accepted sizes. They keep all sums and products of the verifier within their integer types.
 struct Limits {
   static constexpr int64_t kRanks = int64_t{1} << 20;
   static constexpr int64_t kRoles = int64_t{1} << 16;

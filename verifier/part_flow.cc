@@ -140,7 +140,7 @@ class Walk {
     const GroupCuts group = CutsOf(program_, step.collective().group());
     const std::string& name = value.name();
     if (step.kernel() == GROUP_ALL_GATHER) {
-      // If the value is no range, it gathers rows or columns of other ranks.
+      // If the value is not a range, the step gathers rows or columns of other ranks.
       if (held.ranges.empty()) return held;
       const size_t n = group.cuts.size();
       if (held.mixed || group.pipe || !group.odd.empty() || held.ranges.size() < n ||

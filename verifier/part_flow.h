@@ -12,8 +12,8 @@
 
 namespace weft::verify {
 
-// Scatters of values that `cuts` cuts had divided before and that the scatters divided by `more` further cuts. The
-// scattered values had from `least` to `most` elements, not counting zeros at the end.
+// Scatters of one form: `cuts` cuts had divided the scattered values before, and the scatters divided them by `more`
+// further cuts. The values had from `least` to `most` elements, not counting zeros at the end.
 struct Scattered {
   size_t cuts = 0, more = 0;
   int64_t least = 0, most = 0;

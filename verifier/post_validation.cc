@@ -288,7 +288,7 @@ class TemplateCheck {
     const bool same =
         action.segment() == wanted.segment() && std::equal(action.operands().begin(), action.operands().end(),
                                                            wanted.operands().begin(), wanted.operands().end());
-    if (!same) Bad(rule, action, "must be the segment and buffers of ", Describe(wanted));
+    if (!same) Bad(rule, action, "must have the segment and buffers of ", Describe(wanted));
   }
 
   void CheckWaits() {
@@ -325,8 +325,8 @@ class TemplateCheck {
     }
   }
 
-  // The repair of an update may need some buffers until CLEAR_GRADIENTS. Checks that other actions that use these
-  // buffers off the compute stream wait for CLEAR_GRADIENTS.
+  // The repair of an update may need gradients and other buffers until CLEAR_GRADIENTS. Checks that other actions that
+  // use these buffers off the compute stream wait for CLEAR_GRADIENTS.
   void CheckGradients() {
     std::set<int> repaired;
     for (const Action* action : {lists_.body.scale, lists_.body.optimizer, lists_.body.clear}) {
@@ -446,7 +446,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
       if (part[&first] == part[&other]) continue;
       findings->Add("P15.closed", Describe(*index.templates[index.role_template[members[0].role]].t, first), " and ",
                     Describe(*index.templates[index.role_template[member.role]].t, other),
-                    " belong together, but only one is in the guess, or only one is done again");
+                    " belong together, but only one is in the guess, or only one is repeated after a wrong guess");
       return;
     }
   }
@@ -458,7 +458,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
         const Action& other = *t.actions[i].action;
         if (part[&first] == part[&other]) continue;
         findings->Add("P15.closed", Describe(*t.t, first), " and ", Describe(other), " are of one transfer group, ",
-                      "but only one is in the guess, or only one is done again");
+                      "but only one is in the guess, or only one is repeated after a wrong guess");
         return;
       }
     }

@@ -58,8 +58,8 @@ constexpr Schedule kSchedules[] = {{"1f1b", ""},
                                    {"looped-bfs", "", true},
                                    {"chimera", "scaling: FORWARD_DOUBLING"},
                                    {"axonn", "freeze: true"}};
-// Indices in kSchedules: the schedule with forwards of two microbatches, and the one that takes its order from a
-// simulated iteration.
+// Indices in kSchedules: the schedule whose forwards have two microbatches, and the schedule that takes its order from
+// a simulated iteration.
 constexpr int kDoubled = 9, kFrozen = 10;
 constexpr const char* kZeros[] = {"",
                                   "zero { stage: 1 }",
