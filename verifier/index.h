@@ -57,7 +57,7 @@ struct Limits {
   static constexpr int kSkips = 1 << 16;
   // Maximum members of a transfer group.
   static constexpr int kGroup = 256;
-  // kClocks: maximum of a template's clock entries (streams x steps). kExpandedSteps: maximum of the expanded steps of
+  // kClocks: maximum of clocks x steps of a template, over two repetitions. kExpandedSteps: maximum number of steps of
   // all roles together.
   static constexpr int64_t kClocks = int64_t{1} << 26;
   static constexpr int64_t kExpandedSteps = int64_t{1} << 25;

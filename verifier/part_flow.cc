@@ -130,7 +130,7 @@ class Walk {
 
   Held Collected(const Step& step, int i) {
     const Value& value = segment_.values(step.inputs(i));
-    // A scatter ignores zeros at the end of its input, because they may be part of any sum.
+    // A scatter ignores zeros at the end of its input, because they change no sum.
     const bool scatters = step.kernel() == GROUP_REDUCE_SCATTER && step.collective().purpose() == SCATTER_GRADIENTS;
     const int64_t end = scatters ? EndBeforeZeros(value) : EndOf(value);
     Held held = Get(step.inputs(i), end);
