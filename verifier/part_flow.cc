@@ -112,8 +112,8 @@ class Walk {
     return end;
   }
 
-  // For a step that adds to value `v`: joins `held` with what earlier steps of the segment wrote to it. What a buffer
-  // held before the segment is checked separately, action by action.
+  // For a step that adds to value `v`: joins `held` with the content that earlier steps of the segment wrote to `v`.
+  // The content of a buffer from before the segment is checked separately, action by action.
   Held Added(int v, Held held) const {
     const Value& value = segment_.values(v);
     made_[value.operand()].ForEach(value.offset(), EndOf(value), [&](int64_t, int64_t, const std::optional<Held>& one) {

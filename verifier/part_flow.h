@@ -19,7 +19,7 @@ struct Scattered {
   int64_t least = 0, most = 0;
 };
 
-// What ranks hold of a value: each rank has one range of it (`ranges`, outermost cut first), summed over other ranks
+// The content of a value on each rank: one range of a whole (`ranges`, outermost cut first), summed over other ranks
 // (`sums`).
 struct Held {
   Cuts ranges, sums;

@@ -56,7 +56,7 @@ class Rewriter {
   std::string WhyNothingLeft() const {
     if (!copies_.empty()) return "";
     if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
-      return "these layers save no floating-point values for their backward (plan.recompute makes them again)";
+      return "these layers save no floating-point values for their backward (plan.recompute recomputes them)";
     }
     return absl::StrCat("schedule '", program_.schedule(),
                         "' runs every backward so soon after its forward that there is no time to copy activations out "
