@@ -27,7 +27,7 @@ struct Loaded {
   }
 };
 
-// `kind` is the catalog's folder, `what` the word for one of its entries.
+// `kind` is the catalog's folder ("clusters"), and `what` is the word for one of its entries ("cluster").
 template <typename Message>
 absl::StatusOr<Loaded<Message>> Load(absl::string_view kind, absl::string_view what, const std::string& name_or_path) {
   Loaded<Message> loaded{.source = name_or_path};

@@ -10,8 +10,9 @@
 
 namespace weft {
 
-// Both load an entry of the catalog if the text is one of its names and has no '/'; otherwise they read the text as a
-// path. A file's format is recognized by its content. What they return is valid; errors name the file and the field.
+// LoadCluster and LoadRuntime load an entry of the catalog if the text is one of its names and has no '/'; otherwise
+// they read the text as a path. They recognize a file's format by its content. The returned message is valid; errors
+// name the file and the field.
 absl::StatusOr<Cluster> LoadCluster(const std::string& name_or_path);
 
 // Also fills in the fields of the runtime's `base`, so that the result is complete.

@@ -172,7 +172,7 @@ absl::StatusOr<planner::StartingPlan> ReadFrom(const std::string& text, const Ru
   recipe.clear_microbatch_sequences();
   if (recipe.ByteSizeLong() > 0) {
     return absl::InvalidArgumentError(
-        "--from: it may set fields of the plan and mbs; the rest of the recipe is that of the search (--set)");
+        "--from may set only fields of the plan and mbs; give other fields of the recipe to the search with --set");
   }
   return from;
 }
@@ -217,7 +217,7 @@ absl::Status NothingFound(const planner::SearchResult& result, const Cluster& cl
   return absl::ResourceExhaustedError(absl::StrCat(
       "no plan fits: each of ", result.unfit, " plans takes more than a device of ", Quoted(cluster.name()),
       " may use; the smallest takes at least ", BytesText(result.least_unfit_bytes),
-      "; use more devices (--gpus), shorter sequences (--set seq=N), or leave more to the search"));
+      "; use more devices (--gpus), shorter sequences (--set seq=N), or fix fewer settings of the plan"));
 }
 
 }  // namespace

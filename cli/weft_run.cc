@@ -188,7 +188,7 @@ absl::Status RunRanks(const Program& program, const Flags& flags, const RunFlags
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<exec::DataSource> data, Open(f.data, program, f.token_type, "--data"));
   std::unique_ptr<exec::DataSource> eval_data;
   if (!f.eval_data.empty()) {
-    // If there is no evaluation program, RunProgram refuses.
+    // Without an evaluation program, RunProgram refuses --eval-data.
     const Program& evaluation = program.has_evaluation() ? program.evaluation() : program;
     WEFT_ASSIGN_OR_RETURN(eval_data, Open(f.eval_data, evaluation, f.token_type, "--eval-data"));
   }
@@ -269,7 +269,8 @@ int Main(std::vector<std::string> args) {
     }
   }
   // An error before the ranks run (a missing file) usually concerns all ranks. Rank 0 reports it, and the others are
-  // ended before they repeat it. If only some ranks have the error, the lowest of them reports it.
+  // ended before they repeat it. If only some ranks have the error, the lowest of them reports it first: higher ranks
+  // wait longer (ranks from 40 on equally long).
   const bool waits_its_turn = process.rank > 0 && !exec::FailedInRun(status) && !absl::IsCancelled(status);
   const auto say_in_turn = [&] {
     if (waits_its_turn) {
@@ -281,7 +282,7 @@ int Main(std::vector<std::string> args) {
     }
     say(absl::StrCat(of_rank, status.message()));
   };
-  // When this process ends, mpirun ends the others, but srun leaves them waiting in MPI's start.
+  // When this process ends, mpirun ends the others, but srun leaves them waiting in MPI's initialization.
   const absl::StatusOr<exec::LaunchedAs> launcher =
       exec::FindLauncher(exec::WantedBootstrap(), exec::ProcessEnvironment());
   const bool srun = launcher.ok() && launcher->bootstrap == exec::Bootstrap::kMpi && launcher->size > 1 &&

@@ -1,4 +1,4 @@
-// Every model of the catalog can be read, and has as many parameters as are published with its weights.
+// Tests that every model of the catalog can be read and has the published number of parameters.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,10 +18,10 @@ int64_t Elements(const ModelGraph& graph) {
 }
 
 TEST(CatalogModelsTest, ParametersAreThePublishedOnes) {
-  // Totals of the published safetensors files, as the model cards show them. BERT's totals are those of its masked-LM
-  // model, whose files hold 109514298 and 335174458 parameters without pooler and next-sentence head. GPT-2: 124439808,
-  // 354823168, 774030080, 1557611200. The totals of Chimera's two models are from its table 4, for BERT less pooler and
-  // next-sentence head.
+  // Totals of the published safetensors files, as the model cards show them. BERT's totals are for the masked-LM model:
+  // its files hold 109514298 and 335174458 parameters without pooler and next-sentence head. GPT-2's are 124439808,
+  // 354823168, 774030080 and 1557611200. The totals of Chimera's two models are from its table 4; for BERT, pooler and
+  // next-sentence head are subtracted.
   const std::map<std::string, int64_t> published = {
       {"gpt2", 124439808},
       {"gpt2-medium", 354823168},

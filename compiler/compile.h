@@ -3,7 +3,8 @@
 //   model, recipe -> graph -> stages -> segments (CompileSegments) -+-> signatures -> schedule -> transfers -> sync
 //   plan, cluster -> validated, defaults filled --------------------+      -> receives -> memory -> Program -> verified
 //
-// The program carries a second one for evaluation: forward only, dropout off, on the same persistent buffers.
+// The program also holds a second program, for evaluation: forward only, without dropout, on the same persistent
+// buffers.
 #ifndef WEFT_COMPILER_COMPILE_H_
 #define WEFT_COMPILER_COMPILE_H_
 
@@ -26,23 +27,23 @@ namespace weft {
 struct CompileOptions {
   // A program that does not fit the device is marked (`does_not_fit`) instead of refused.
   bool allow_oom = false;
-  // Cost model (sim::DeviceCostModels) of the durations with which the compiler balances stages, orders slots, chooses
-  // which gathered weights to keep, and simulates plans where the plan asks for a choice. The program may be simulated
-  // with another model later.
+  // Cost model (sim::DeviceCostModels) for the durations of steps. From these durations the compiler balances stages,
+  // orders slots, chooses which gathered weights to keep, and simulates plans if the plan leaves a choice to simulated
+  // times. The program may be simulated with another model later.
   std::string cost = "roofline";
   // Also compile the evaluation program.
   bool evaluation = true;
   // If set, called with the refusal and the program if the program does not fit and `allow_oom` is false. Compile then
   // returns the status that this function returns.
   std::function<absl::Status(const absl::Status& refusal, const Program& program)> on_unfit = nullptr;
-  // If set, called with the name of each phase when the phase begins, and again for each candidate of a choice:
-  // "building stages", passes of the rank level by name ("plan-memory", also for the evaluation program), "exporting",
-  // "proving".
+  // If set, called with the name of each phase when the phase begins. When several candidates are compiled for a
+  // choice, the phases repeat for each candidate. Phases are "building stages", the passes of the rank level by name
+  // ("plan-memory", also for the evaluation program), "exporting" and "proving".
   std::function<void(absl::string_view)> on_phase = nullptr;
   // If not null, receives notes for the user, one sentence each.
   std::vector<std::string>* notes = nullptr;
-  // If not null, receives the reason why the program does not fit, if the program is only marked. `notes` then does not
-  // get the reason.
+  // If not null, receives the reason why the program does not fit, provided that the program is only marked
+  // (`allow_oom`). `notes` then does not get the reason.
   std::string* unfit = nullptr;
 };
 
@@ -63,7 +64,8 @@ absl::Status CheckNoChoiceIsOpen(const PlanInputs& inputs);
 // requires that no choice is open.
 absl::StatusOr<std::string> EmitIr(const PlanInputs& inputs, absl::string_view level);
 
-// Bytes that a rank needs on its device: the highest arena of program and evaluation, without the device's reserve.
+// Bytes that a rank needs on its device: the larger of the arenas of the training and evaluation programs, for the rank
+// that needs the most. The device's reserve is not included.
 int64_t PlannedDeviceBytes(const Program& program);
 
 }  // namespace weft

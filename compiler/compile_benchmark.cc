@@ -1,5 +1,5 @@
-// How long planner::CompilePlan() takes, evaluation program and verification included: GPT-2 124M at pipe 8 with 64
-// microbatches, and Llama-3.1 405B for 16,384 devices.
+// Measures how long planner::CompilePlan() takes, including the evaluation program and verification: GPT-2 124M at pipe
+// 8 with 64 microbatches, and Llama-3.1 405B for 16,384 devices.
 //
 //   bazel run -c opt //compiler:compile_benchmark
 #include <string>
@@ -39,7 +39,8 @@ void BM_CompileGpt2(benchmark::State& state) {
 }
 BENCHMARK(BM_CompileGpt2)->Args({8, 64})->Args({8, 512})->Args({1, 8})->Unit(benchmark::kMillisecond);
 
-// Tensor 8 with sequence parallelism, pipe 16, data 128, two stages per rank, a batch of 2048 sequences of 8192.
+// Tensor parallelism over 8 ranks with sequence parallelism, pipe 16, data 128, two stages per rank, a batch of 2048
+// sequences of 8192 tokens.
 void BM_CompileLlama405b(benchmark::State& state) {
   const std::string data = std::to_string(state.range(0)), nodes = std::to_string(16 * state.range(0));
   auto model = LoadModel("llama-3.1-405b");

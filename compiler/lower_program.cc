@@ -80,7 +80,7 @@ class PassProgress : public mlir::PassInstrumentation {
   explicit PassProgress(const std::function<void(absl::string_view)>& on_phase) : on_phase_(on_phase) {}
 
   void runBeforePass(mlir::Pass* pass, mlir::Operation*) override {
-    // A pass without this prefix only runs the passes of a nested operation.
+    // A pass without this prefix only runs the passes of a nested operation, so it is not reported.
     llvm::StringRef name = pass->getArgument();
     if (!name.consume_front("weft-")) return;
     on_phase_(absl::string_view(name.data(), name.size()));
@@ -158,7 +158,7 @@ absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInput
   WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
   WEFT_ASSIGN_OR_RETURN(const SlotCosts costs,
                         SlotCostsOf(level.segments, inputs.schedule, cost, inputs.plan.mesh(), inputs.cluster));
-  // The order that the rank level will request, with the real costs of the slots.
+  // The order that the rank level will request, computed from the real costs of the slots.
   WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
                         ScheduleOf(ChoiceOf(inputs.plan.schedule(), static_cast<int>(inputs.schedule.order.size()),
                                             inputs.microbatches, costs)));

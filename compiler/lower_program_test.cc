@@ -94,7 +94,8 @@ TEST(LowerTraining, SegmentsAndListsOfEveryRank) {
   EXPECT_TRUE(level->program());
 }
 
-// Gradients of microbatch 1 are added before those of microbatch 0, which only exact sums allow (rule P9).
+// In this schedule the gradients of microbatch 1 are added before the gradients of microbatch 0, which only exact sums
+// allow (rule P9).
 TEST(LowerTraining, SumsInAnotherOrderMustBeExact) {
   for (const char* accumulation : {"IN_ORDER", "EXACT"}) {
     auto inputs = ResolveInputs(
@@ -143,7 +144,7 @@ TEST(CompileTraining, ClippingIsAnActionOnlyWhereTheUpdateDoesNotClip) {
   EXPECT_EQ(Count(Training(Inputs("")), OPTIMIZER_STEP), 3);
 }
 
-// The evaluation program uses the same bytes and runs only forwards, without dropout.
+// The evaluation program uses the same persistent bytes and runs only forwards, without dropout.
 TEST(LowerPlan, TheEvaluationIsOfTheSameStages) {
   const PlanInputs inputs = Inputs("");
   std::vector<int32_t> layers;

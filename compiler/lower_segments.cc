@@ -120,14 +120,16 @@ absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layer
       const bool again = by_position && part && part.getValue() == "recompute";
       int64_t& sum = (again ? measured.recompute.layers : measured.layers)[layer.getInt()];
       sum = ir::SaturatingAdd(sum, std::max<int64_t>(0, picoseconds));
-      // Modes that choose layers by position neither count nor recompute the layer of the loss (-1).
+      // Recompute modes that choose layers by position neither count nor recompute the layer of the loss. A cost of -1
+      // says so.
       if (ir::IsLoss(&op)) measured.recompute.layers[layer.getInt()] = -1;
     }
   }
   return measured;
 }
 
-// Sets the picoseconds of every gather of weights, by which weft-cache-gathered chooses the gathers to keep.
+// Stores at every gather of weights the picoseconds that it takes. From these weft-cache-gathered chooses the gathers
+// whose results are kept.
 absl::Status SetGatherCosts(mlir::ModuleOp module, const StepCost& cost) {
   mlir::Builder builder(module.getContext());
   for (ir::SegmentOp segment : module.getOps<ir::SegmentOp>()) {
@@ -193,7 +195,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
 
   const StepCost cost = options.cost ? options.cost : StepCost(NominalStepCost);
   WEFT_ASSIGN_OR_RETURN(GraphCosts costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
-  // Flops of the whole model, whatever part of it a rank has.
+  // Flops of the whole model, regardless of which part of the model a rank holds.
   const int64_t model_flops = costs.flops, model_flops_masked = costs.flops_masked;
   const bool materialized = options.attention == MATERIALIZED, sharded = IsSharded(options.tensor_parallel);
   if (materialized) WEFT_RETURN_IF_ERROR(RunPass(module, createMaterializeAttention()));
@@ -223,7 +225,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   partition.stages = options.stages;
   partition.layersPerStage = options.layers_per_stage;
   partition.layerCosts = costs.layers;
-  MeasuredLayers measured;  // `partition` refers to it.
+  MeasuredLayers measured;  // `partition` refers to `measured`.
   if (options.stages > 1 && options.layers_per_stage.empty() && !options.evaluation) {
     WEFT_ASSIGN_OR_RETURN(measured, MeasureLayers(module, costs.layers.size(), build, cost));
     partition.layerCosts = measured.layers;
@@ -234,7 +236,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   std::vector<int32_t> layers_per_stage = LayersPerStage(module);
   const std::vector<std::vector<int>> lanes =
       options.placement.empty() ? OneStagePerRank(options.stages) : options.placement;
-  std::vector<int32_t> placement;  // `build` refers to it.
+  std::vector<int32_t> placement;  // `build` refers to `placement`.
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     if (static_cast<int64_t>(lanes[lane].size()) != options.stages) {
       return absl::InvalidArgumentError(absl::StrCat("placement: lane ", lane, " places ", lanes[lane].size(),

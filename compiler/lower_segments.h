@@ -20,7 +20,7 @@ struct SegmentOptions {
   Precision precision;
   AccumulationMode accumulation = IN_ORDER;
   int32_t stages = 1;
-  // The plan's number of layers per stage; empty = balanced by `cost`, or by flops and bytes if there is no `cost`.
+  // The plan's number of layers per stage. Empty = balanced by `cost`, or by flops and bytes if `cost` is not set.
   std::vector<int32_t> layers_per_stage;
   Recompute recompute;
   AttentionForm attention = FUSED;
@@ -35,16 +35,16 @@ struct SegmentOptions {
   // Sizes of x, y and z.
   ir::TensorParallel tensor_parallel;
   StateShards zero;
-  // Optimizer steps in a repetition of an asynchronous program (rule P14), whose optimizer_step always has MASTER and
-  // which has no grad_norm. 0 = the program is synchronous.
+  // Iterations in a repetition of an asynchronous program (rule P14). The optimizer_step of such a program always has
+  // MASTER, and there is no grad_norm. 0 = the program is synchronous.
   int32_t steps_per_repetition = 0;
-  // Chooses the collectives that run beside computation (docs/overlap.md). Absent fields have the defaults of
-  // plan.proto.
+  // Chooses the collectives that run beside computation (docs/overlap.md). Absent fields have the defaults that
+  // plan.proto states.
   Overlap overlap;
-  // Resolved (proto/validate/validate.h).
+  // The loss scale, with its defaults resolved (proto/validate/validate.h).
   LossScale loss_scale;
-  // By stage: the most microbatches that one rank holds between their forward and the end of their backward, for
-  // overlap.gathered_cache_bytes; empty = 1.
+  // For each stage: the most microbatches that one rank holds between their forward and the end of their backward.
+  // Limits overlap.gathered_cache_bytes. Empty = 1 for every stage.
   std::vector<int32_t> in_flight;
   StepCost cost;
 };

@@ -74,7 +74,9 @@ TEST(Segments, FlopsAreThoseOfTheModel) {
     }
     before = flops;
   }
-  // Products of a block: 12 d^2 per token and layer forward; twice that backward; the head; attention 4 S d and 10 S d.
+  // The products of a block take 24 d^2 flops per token in the forward, and twice that in the backward; so do the
+  // products of the head, with 2 d flops for each padded entry of the vocabulary. Attention takes 4 S d flops per token
+  // and block in the forward, and 10 S d in the backward.
   EXPECT_EQ(before, 3 * 2 * rows * (12 * d * d * layers + d * padded) + 14 * rows * sequence * d * layers);
 }
 
@@ -98,8 +100,8 @@ TEST(Segments, ModelFlopsOfGpt2AreTheClosedForm) {
   EXPECT_EQ(set->model_flops_masked, tokens * 12 * 12 * 1023 * 768 / 2);
 }
 
-// Nothing reads a gradient of the image, so none is made and none is counted. With attention as separate ops, whose
-// scores are saved, the work equals the model's flops.
+// Nothing reads a gradient of the image, so none is computed or counted. If attention consists of separate ops, its
+// scores are saved, so the work equals the model's flops.
 TEST(Segments, ModelFlopsOfAUnetAreItsWork) {
   auto graph = ImportHuggingFaceConfig(R"({"model_type": "unet", "image_size": 8, "in_channels": 3,
       "model_channels": 16, "channel_mult": [1, 2], "num_res_blocks": 1, "attention_resolutions": [4], "num_heads": 2,
@@ -182,8 +184,8 @@ TEST(Segments, DropoutIsTheRecipes) {
   EXPECT_EQ(CountKernels(off, DROPOUT, ir::SegmentKind::Forward), 0);
   recipe.set_dropout(0.25);
   SegmentSet on = Compile(recipe, Options(1));
-  // Dropout comes after the embedding and twice per block, and replaces the config's 0 too. Attention is a site as
-  // well.
+  // Dropout comes after the embedding and twice per block. The recipe's value also replaces the config's 0. Attention
+  // drops values too.
   EXPECT_EQ(CountKernels(on, DROPOUT, ir::SegmentKind::Forward), 9);
   std::set<uint32_t> sites;
   for (const Step& step : on.segments[on.stages[0].forward].segment.steps()) {

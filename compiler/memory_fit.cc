@@ -95,8 +95,8 @@ const Template* FullestTemplate(const Program& program) {
   return fullest;
 }
 
-// The template whose ranks have the least headroom on their devices, and the kind of device where that is. Both may be
-// null if every device has enough memory.
+// The template whose ranks have the least headroom on their devices, and the kind of device where this headroom is.
+// Both may be null if every device has enough memory.
 struct Tightest {
   const Template* of = nullptr;
   const Device* device = nullptr;
@@ -105,7 +105,7 @@ struct Tightest {
 int64_t RoomOf(const Template& t, const Device& device) {
   // Unknown memory counts as enough.
   if (device.memory_bytes() <= 0) return std::numeric_limits<int64_t>::max();
-  // With hostile sizes the result saturates at the smallest int64.
+  // With absurdly large sizes, the result saturates at the smallest int64.
   const int64_t beside = device.memory_bytes() - device.reserved_bytes();
   return beside < 0
              ? std::max(beside, std::numeric_limits<int64_t>::min() + t.device_arena_bytes()) - t.device_arena_bytes()
@@ -132,7 +132,7 @@ Tightest TightestDevice(const Program& program, const Cluster& cluster) {
   return tightest;
 }
 
-// Always OK if the cluster does not state its nodes' memory.
+// Checks the host memory of the nodes. Always OK if the cluster does not state it.
 absl::Status CheckHostFit(const Program& program, const Cluster& cluster) {
   const bool any = std::any_of(program.templates().begin(), program.templates().end(),
                                [](const Template& t) { return t.host_arena_bytes() > 0; });

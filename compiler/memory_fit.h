@@ -17,8 +17,8 @@ absl::Status CheckMemoryFit(const Program& program, const Cluster& cluster);
 // True if the arena and reserve of each rank fit the memory of the rank's device.
 bool DeviceMemoryFits(const Program& program, const Cluster& cluster);
 
-// Lower bound on the device bytes of the fullest rank, however much is recomputed: the most bytes that are live at
-// once, without saved activations and workspace.
+// Lower bound on the device bytes of the fullest rank that holds however much is recomputed: the most bytes that are
+// live at once, without saved activations and workspace.
 int64_t BytesWithoutSaved(const Program& program);
 
 // Bytes of the host arenas on the node whose ranks need the most.

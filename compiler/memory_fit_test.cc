@@ -1,4 +1,4 @@
-// Verdicts and messages for programs that fit and programs that do not, exact to the byte.
+// Tests verdicts and messages for programs that fit and programs that do not, exact to the byte.
 #include "compiler/memory_fit.h"
 
 #include <cstdint>
@@ -85,7 +85,7 @@ TEST(MemoryFit, MemoryThatIsNotStatedIsEnough) {
 TEST(MemoryFit, TheTextSaysWhoHowMuchAndWhatIsLargest) {
   const std::string text(CheckMemoryFit(TwoStages(), OneNode(8000, 96)).message());
   EXPECT_THAT(text, HasSubstr("does not fit gpu: template pipe1 needs 8 KiB (8192 bytes) besides a reserve of 96 B"));
-  // The first moment: 3072 + 2048 + 1024. Buffers in host memory do not count.
+  // At the fullest moment, the first one, 3072 + 2048 + 1024 bytes are live. Buffers in host memory do not count.
   EXPECT_THAT(text, HasSubstr("at the fullest moment: saved activation 3 KiB, parameter 2 KiB, workspace 1 KiB; "));
   // The three largest; buffers of equal size in list order.
   EXPECT_THAT(text, HasSubstr("largest buffers: saved 3 KiB, twin 3 KiB, weights 2 KiB"));

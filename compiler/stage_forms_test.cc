@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// The operands of a segment that have this role.
+// The operands of a segment that have the role `role`.
 std::vector<SegmentOperand> Operands(const StageSegment& segment, ir::Role role) {
   std::vector<SegmentOperand> found;
   for (const SegmentOperand& operand : segment.operands) {
@@ -30,7 +30,7 @@ std::multiset<std::string> StepNames(const StageSegment& segment) {
   return names;
 }
 
-// The two halves of a backward together have each step of the whole backward once. The first half has the steps that
+// Together, the two halves of a backward have each step of the whole backward once. The first half has the steps that
 // lead to gradients of activations.
 TEST(Segments, BackwardIsCutInTwo) {
   for (Recompute::Mode mode : {Recompute::NONE, Recompute::FULL}) {

@@ -1,5 +1,5 @@
-// A schedule that passes CheckSchedule runs to its end. Its program must do so too, in whatever way transfers are
-// ordered: nothing that the compiler adds may make ranks wait for one another.
+// A schedule that passes CheckSchedule can run to its end. Its program must run to its end too, in whatever way
+// transfers are ordered: nothing that the compiler adds may make ranks wait for one another in a cycle.
 #include <algorithm>
 #include <random>
 #include <set>

@@ -1,4 +1,4 @@
-// For tests of passes: reads IR, runs passes, prints IR.
+// A tool for tests of passes: reads IR, runs passes, and prints IR.
 //
 //   weft-opt --weft-partition-stages=stages=2 --weft-build-segments model.mlir
 #include "compiler/passes/passes.h"

@@ -1,4 +1,4 @@
-// Derivatives of attention as separate ops, and of dropout with a mask.
+// Derivatives of the ops that attention consists of when it is not a single op, and of dropout with a mask.
 #include "ir/checks.h"
 #include "ir/gradients.h"
 #include "ir/graph_ops.h"

@@ -1,4 +1,5 @@
-// Registration, verifiers and costs of attention as separate ops, and of dropout with a mask.
+// Registration, verifiers and costs of the ops that attention consists of when it is not a single op, and of dropout
+// with a mask.
 #include "ir/checks.h"
 #include "ir/graph_ops.h"
 #include "mlir/IR/Builders.h"
@@ -23,7 +24,7 @@ bool MakesProbabilities(mlir::Operation* op) {
 
 namespace {
 
-// Checks that `matrix` has the shape of scores: [rows, heads * sequence], where the rows are whole sequences.
+// Checks that `matrix` has the shape of attention scores: [rows, heads * sequence], where the rows are whole sequences.
 mlir::LogicalResult CheckScores(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, mlir::Value matrix,
                                 int64_t rows, int64_t heads, int64_t sequence) {
   if (heads < 1 || sequence < 1 || rows % sequence != 0) {
@@ -33,8 +34,8 @@ mlir::LogicalResult CheckScores(mlir::Operation* op, llvm::StringRef id, llvm::S
   return ExpectShape(op, id, what, matrix, {rows, SaturatingMultiply(heads, sequence)});
 }
 
-// Checks that the columns of `matrix` divide into heads. The matrix has q, k and v side by side if `kv_heads` is 0,
-// else only k or v. Returns the number of columns of q.
+// Checks that the columns of `matrix` divide into heads. If `kv_heads` is 0, the matrix has q, k and v side by side;
+// otherwise it has only k or v. Returns the number of columns of q.
 mlir::FailureOr<int64_t> QueryColumns(mlir::Operation* op, llvm::StringRef id, mlir::Value matrix, int64_t heads,
                                       int64_t kv_heads, bool by_head) {
   const int64_t parts = kv_heads == 0 ? 3 : 1, own = kv_heads == 0 ? heads : kv_heads;

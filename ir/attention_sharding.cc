@@ -1,4 +1,4 @@
-// Splits attention, as one op or several, and dropout over x, y and z (docs/tensor_parallelism.md).
+// Splits attention (as a single op or as several ops) and dropout over x, y and z (docs/tensor_parallelism.md).
 #include "ir/checks.h"
 #include "ir/sharder.h"
 #include "mlir/IR/IRMapping.h"
@@ -7,7 +7,8 @@ namespace weft::ir {
 
 namespace {
 
-// An op cut over heads: `made` is a clone of the op on the rank's parts of the operands, and computes the rank's heads.
+// The result of cutting an op over heads: `made` is a clone of the op that takes the rank's parts of the operands and
+// computes the rank's heads.
 struct HeadParts {
   PartLayout in;
   // The layout of the result. It has one run of columns, even if the operands have several.
@@ -17,7 +18,7 @@ struct HeadParts {
   mlir::Operation* made = nullptr;
 };
 
-// `runs[i]` is the number of runs that the columns of operand i must have.
+// Cuts `op` over heads. `runs[i]` is the number of runs that the columns of operand i must have.
 mlir::FailureOr<HeadParts> CutHeads(Sharder& sharder, mlir::Operation* op, llvm::ArrayRef<int64_t> runs, int64_t heads,
                                     int64_t kv_heads) {
   HeadParts parts;
@@ -54,7 +55,8 @@ mlir::FailureOr<HeadParts> CutHeads(Sharder& sharder, mlir::Operation* op, llvm:
   return parts;
 }
 
-// Runs of columns: 3 in a matrix with q, k and v side by side (`kv_heads` = 0), 1 if each has its own matrix.
+// Number of runs of columns: 3 in a matrix with q, k and v side by side (`kv_heads` = 0), 1 if q, k and v each have
+// their own matrix.
 int64_t RunsOf(int64_t kv_heads) { return kv_heads == 0 ? 3 : 1; }
 
 template <typename Op>

@@ -68,8 +68,9 @@ int64_t AttentionVolume(mlir::Value out, int64_t sequence) {
   return SaturatingMultiply(SaturatingMultiply(Dim(out, 0), Dim(out, 1)), sequence);
 }
 
-// Query i of a sequence of S rows attends to min(i + 1, W) keys. All queries of the sequence together attend to W (2S -
-// W + 1) / 2 keys. Without a window W = S, which gives S (S + 1) / 2.
+// Returns twice the part that the mask hides. Query i of a sequence of S rows attends to min(i + 1, W) keys. All
+// queries of the sequence together attend to W (2S - W + 1) / 2 keys. Without a window, W = S, which gives S (S + 1) /
+// 2.
 int64_t HiddenAttentionVolume(mlir::Value out, int64_t sequence, int64_t window) {
   const int64_t width = window > 0 && window < sequence ? window : sequence;
   const int64_t rest = sequence - width;

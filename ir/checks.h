@@ -13,7 +13,7 @@ namespace weft::ir {
 // Returns the shape as text, as in "4x8".
 std::string ShapeText(llvm::ArrayRef<int64_t> shape);
 
-// The divisors of `extent` next to `size`: "2 or 4".
+// Returns the divisors of `extent` that are nearest to `size`, as text: "2 or 4".
 std::string NearestDivisors(int64_t extent, int64_t size);
 
 // Checks the shape of `value`. The error is "[id] what must be 4x8, got 4x9".
@@ -44,14 +44,15 @@ inline llvm::ArrayRef<int64_t> ShapeOf(mlir::Value value) {
 }
 inline int64_t Dim(mlir::Value value, unsigned index) { return ShapeOf(value)[index]; }
 
-// Returns rows * sequence * d for an output of attention with d columns. Attention takes 4 times as many flops forward
-// and 10 times as many backward.
+// Returns rows * sequence * d for an output of attention with d columns. Attention takes 4 times this number of flops
+// in the forward and 10 times this number in the backward.
 int64_t AttentionVolume(mlir::Value out, int64_t sequence);
-// Twice the part of AttentionVolume that a causal mask hides, with a window of `window` keys if `window` > 0.
+// Returns twice the part of AttentionVolume that a causal mask hides. If `window` > 0, the mask also hides all but the
+// last `window` keys of each query.
 int64_t HiddenAttentionVolume(mlir::Value out, int64_t sequence, int64_t window);
 
-// If `kv` holds k and v, `q` must have `heads` heads, and k and v `kv_heads` heads of the same size; `kv_heads` must
-// divide `heads`. If `kv` is empty, `kv_heads` must be 0.
+// Checks the heads of q, k and v. If `kv` holds k and v, `q` must have `heads` heads, and k and v `kv_heads` heads of
+// the same size; `kv_heads` must divide `heads`. If `kv` is empty, `kv_heads` must be 0.
 mlir::LogicalResult VerifyHeads(mlir::Operation* op, llvm::StringRef id, mlir::Value q, mlir::ValueRange kv,
                                 int64_t heads, int64_t kv_heads);
 

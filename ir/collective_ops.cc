@@ -42,8 +42,8 @@ mlir::LogicalResult CheckCounts(mlir::Operation* op, llvm::StringRef id, size_t 
   return op->emitOpError() << "[" << id << "] needs inputs and as many results, got " << inputs << " and " << outputs;
 }
 
-// Checks that `whole` has as many elements as `members` parts. If `of_tensor`, `whole` may have fewer elements; the
-// last parts are then padded.
+// Checks that `whole` has as many elements as `members` parts. If `of_tensor` is true, `whole` may have fewer elements,
+// because the last parts are padded.
 mlir::LogicalResult CheckParts(mlir::Operation* op, llvm::StringRef id, llvm::StringRef what, size_t index,
                                mlir::Value whole, mlir::Value part, int64_t members, bool of_tensor) {
   const int64_t expected = SaturatingMultiply(Elements(part), members);
@@ -64,7 +64,8 @@ mlir::LogicalResult CheckSameElement(mlir::Operation* op, llvm::StringRef id, si
                            << " like its input, got " << TypeOf(output).getElementType();
 }
 
-// Bytes of `parts`, plus bytes of `wholes`, each large enough for `members` parts.
+// Bytes of `parts`, plus bytes of `wholes`. Each whole counts with the elements of `members` parts, that is, with its
+// padding.
 int64_t BytesOf(mlir::ValueRange parts, mlir::ValueRange wholes, int64_t members) {
   int64_t bytes = 0;
   for (auto [part, whole] : llvm::zip(parts, wholes)) {
@@ -156,8 +157,8 @@ mlir::LogicalResult CutGradientsOp::verify() {
 
 // --- Derivatives ----------------------------------------------------------------------------------------------------
 //
-// One op, in one message, gives the gradients of all operands that request one. If some operands add their gradient to
-// an init and others do not, two ops are needed.
+// One collective, with one message, computes the gradients of all operands that request one. If some requests have an
+// init and others do not, two collectives are needed.
 
 Gradients GroupAllReduceOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                                           Requests requests) {
@@ -179,7 +180,7 @@ Gradients FanOutOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<mlir:
 
 namespace {
 
-// The gradients of the operands are this rank's ranges of the sums of `resultGrads`.
+// Returns the gradients of the operands: this rank's ranges of the sums of `resultGrads` over the group.
 template <typename Op>
 Gradients ScatterGradientsOf(Op op, Purpose purpose, mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> resultGrads,
                              Requests requests) {
@@ -238,7 +239,7 @@ Gradients GroupReduceScatterOp::buildBackward(mlir::OpBuilder& builder, llvm::Ar
       gradients[i] = Deliver(builder, getLoc(), output, requests[i]);
     }
   }
-  // An init is added unchanged, so its gradient is the gradient of the result.
+  // The result is a sum plus the init, so the gradient of the init is the gradient of the result.
   for (size_t i = 0; i < getInits().size(); ++i) {
     const size_t operand = getInputs().size() + i;
     if (resultGrads[i] && requests[operand].type) {

@@ -4,7 +4,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 
-// Generated code that needs the includes above.
+// This generated code needs the includes above.
 #include "ir/dialect.cc.inc"
 #include "ir/enums.cc.inc"
 

@@ -6,7 +6,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 
-// Generated code that needs the includes above.
+// This generated code needs the includes above.
 #include "ir/dialect.h.inc"
 #include "ir/enums.h.inc"
 
@@ -18,7 +18,7 @@
 
 namespace weft::ir {
 
-// Names of the discardable attributes of graph-level ops.
+// Names of the discardable attributes of ops at the graph level.
 inline constexpr llvm::StringLiteral kNameAttr = "name";
 inline constexpr llvm::StringLiteral kLayerAttr = "layer";
 inline constexpr llvm::StringLiteral kStageAttr = "stage";

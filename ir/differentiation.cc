@@ -1,4 +1,4 @@
-// Derivatives: the kernels of the reverse pass for every differentiable op.
+// Derivatives: builds the kernels of the reverse pass for the differentiable ops.
 #include "ir/checks.h"
 #include "ir/gradients.h"
 #include "ir/graph_ops.h"
@@ -84,7 +84,8 @@ void BuildNormWeightGradients(mlir::OpBuilder& builder, mlir::Location loc, mlir
                               mlir::Value mean, mlir::Value rstd, const GradientRequest& gamma,
                               const GradientRequest& beta, mlir::Value* dgamma, mlir::Value* dbeta) {
   if (!gamma.type && !beta.type) return;
-  // One kernel makes both gradients. It accumulates into both or into none, so a lone init is added afterwards.
+  // One kernel makes both gradients. It adds to the inits of both or of none. If only one gradient has an init, the
+  // init is added afterwards.
   auto columns =
       mlir::RankedTensorType::get({ShapeOf(x)[1]}, mlir::cast<mlir::RankedTensorType>(x.getType()).getElementType());
   mlir::Type gamma_type = gamma.type ? gamma.type : columns;
@@ -121,7 +122,7 @@ Gradients AttentionOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   if (!resultGrads[0] || llvm::none_of(requests, [](const GradientRequest& request) { return request.type; })) {
     return gradients;
   }
-  // One kernel makes the gradients of q, k and v, requested or not.
+  // One kernel makes the gradients of q, k and v, whether they are requested or not.
   llvm::SmallVector<mlir::Type> types;
   for (auto [operand, request] : llvm::zip((*this)->getOperands(), requests)) {
     types.push_back(PlainGradientType(operand, request));

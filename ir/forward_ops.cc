@@ -58,7 +58,7 @@ int64_t EmbeddingOp::bytes() {
 
 mlir::LogicalResult PositionEmbeddingOp::verify() {
   if (mlir::failed(CheckShift(*this, "position_embedding_c4", "row_shift", getRowShiftAttr()))) return mlir::failure();
-  // A rank's part of the rows may be part of a sequence.
+  // A rank's rows may be only a part of a sequence.
   if (getRowShift().empty() && !DividesRows(getSequence(), getResult())) {
     return emitOpError() << "[position_embedding_c1] sequence = " << getSequence() << " must divide the result's rows, "
                          << Dim(getResult(), 0);

@@ -13,7 +13,8 @@ using Requests = llvm::ArrayRef<GradientRequest>;
 // Returns `gradient` in the form that `request` asks for: in its type, added to its init.
 mlir::Value Deliver(mlir::OpBuilder& builder, mlir::Location loc, mlir::Value gradient, const GradientRequest& request);
 
-// The type in which an op that does not accumulate makes the gradient of `operand`. Deliver does the rest.
+// Returns the type of the gradient of `operand` from an op that does not accumulate. Deliver then casts it and adds it
+// to the init.
 mlir::Type PlainGradientType(mlir::Value operand, const GradientRequest& request);
 
 // Builds the gradients of gamma and beta of a norm over rows of x. x may have only a part of the columns. A gradient

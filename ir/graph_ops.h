@@ -34,24 +34,25 @@
 
 namespace weft::ir {
 
-// True if the op writes the loss of a microbatch, where the reverse pass begins.
+// True if the op writes the loss of a microbatch. The reverse pass begins at this op.
 inline bool IsLoss(mlir::Operation* op) {
   return mlir::isa_and_nonnull<CrossEntropyOp, CrossEntropyCombineOp, SquaredErrorOp>(op);
 }
 
-// True if the op makes the scores or the probabilities of attention, with dropout or without: values between q k^T and
-// p v.
+// True if the op makes the scores or the probabilities of attention (the values between q k^T and p v), with dropout or
+// without.
 bool MakesProbabilities(mlir::Operation* op);
 
-// True if `value` is a rank's part of a weight that is gathered from ranges, or whose gradient is cut into ranges.
+// True if `value` is a rank's part of a weight, and either the part is gathered from ranges or its gradient is cut into
+// ranges.
 inline bool IsGatheredWeight(mlir::Value value) {
   if (value.getDefiningOp<CutGradientsOp>()) return true;
   auto gather = value.getDefiningOp<GroupAllGatherOp>();
   return gather && gather.getPurpose() == Purpose::GatherWeights;
 }
 
-// True if `value` is gathered from parts on several ranks, without a sum: a weight, or, with sequence parallelism, the
-// rows of an activation.
+// True if `value` is gathered from parts on several ranks, without a sum. Such a value is a weight or, with sequence
+// parallelism, the rows of an activation.
 inline bool IsGathered(mlir::Value value) { return static_cast<bool>(value.getDefiningOp<GroupAllGatherOp>()); }
 
 }  // namespace weft::ir

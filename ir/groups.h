@@ -1,4 +1,4 @@
-// The members of a collective's group, from the attribute `over` of ops (rule P8).
+// Reads the members of a collective's group from the attribute `over` of ops (rule P8).
 #ifndef WEFT_IR_GROUPS_H_
 #define WEFT_IR_GROUPS_H_
 

@@ -10,7 +10,7 @@ namespace {
 using Gradients = llvm::SmallVector<mlir::Value>;
 using Requests = llvm::ArrayRef<GradientRequest>;
 
-// The type that a kernel makes if it cannot add to an init; Deliver then adds.
+// The type of the gradient from a kernel that cannot add to an init. Deliver adds the init afterwards.
 mlir::RankedTensorType Plain(const GradientRequest& request, mlir::Value operand) {
   return request.init ? mlir::cast<mlir::RankedTensorType>(operand.getType()) : request.type;
 }
@@ -50,7 +50,8 @@ Gradients GroupNormOp::buildBackward(mlir::OpBuilder& builder, llvm::ArrayRef<ml
   const GradientRequest& gamma = requests[1];
   const GradientRequest& beta = requests[2];
   if (!gamma.type && !beta.type) return gradients;
-  // One kernel makes both gradients. It accumulates into both or into none, so a lone init is added afterwards.
+  // One kernel makes both gradients. It adds to the inits of both or of none. If only one gradient has an init, the
+  // init is added afterwards.
   mlir::Type gamma_type = gamma.type ? gamma.type : getGamma().getType();
   mlir::Type beta_type = beta.type ? beta.type : getBeta().getType();
   bool in_place = gamma.init && beta.init;

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kLargestSide = int64_t{1} << 15;
 
-// Checks that the rows per sample divide the rows of `value`.
+// Checks that `rows`, the number of rows per sample, divides the rows of `value`.
 mlir::LogicalResult ExpectSamples(mlir::Operation* op, llvm::StringRef id, mlir::Value value, int64_t rows) {
   return Expect(op, rows > 0 && Dim(value, 0) % rows == 0, id,
                 "sequence = " + llvm::Twine(rows) + " must divide the " + llvm::Twine(Dim(value, 0)) + " rows");
@@ -32,7 +32,7 @@ mlir::LogicalResult ExpectDiffusionSteps(mlir::Operation* op, llvm::StringRef id
                 "diffusion_steps must be between 1 and 2^20, got " + llvm::Twine(steps));
 }
 
-// True if the sides of an image are positive and small enough for their product.
+// True if the sides of an image are positive and so small that their product does not overflow.
 bool SidesOk(int64_t height, int64_t width) {
   return height > 0 && width > 0 && height <= kLargestSide && width <= kLargestSide;
 }
@@ -76,7 +76,7 @@ int64_t ConvolutionFlops(mlir::Value y, mlir::Value x, int64_t side) {
   return SaturatingMultiply(terms, SaturatingMultiply(Dim(y, 0), Dim(y, 1)));
 }
 
-// Checks that group_norm and its derivatives share.
+// The checks that group_norm and its derivatives have in common.
 mlir::LogicalResult CheckGroups(mlir::Operation* op, mlir::Value x, mlir::Value mean, mlir::Value rstd, int64_t groups,
                                 int64_t rows) {
   if (groups < 1 || Dim(x, 1) % groups != 0) {

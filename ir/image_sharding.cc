@@ -10,7 +10,7 @@ namespace weft::ir {
 
 namespace {
 
-// True if each rank gets whole groups of a norm from each of the layout's runs.
+// True if each rank gets whole groups of a norm from every run of columns.
 bool GroupsDivide(int64_t groups, int64_t runs, int64_t size) { return groups % (runs * size) == 0; }
 
 // True if all readers of a concatenation accept its two halves as separate runs.

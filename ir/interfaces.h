@@ -24,8 +24,8 @@ struct GradientRequest {
 class Sharder;
 mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder);
 
-// For the ops of pointwise_ops.td. VerifyPointwise checks that all tensors have the shape of operand 0.
-// BuildPointwiseBackward builds the op <name>_backward, whose operands are dy and the op's operands.
+// Two functions that the ops of pointwise_ops.td share. VerifyPointwise checks that all tensors have the shape of
+// operand 0. BuildPointwiseBackward builds the op <name>_backward, whose operands are dy and the op's operands.
 mlir::LogicalResult VerifyPointwise(mlir::Operation* op);
 llvm::SmallVector<mlir::Value> BuildPointwiseBackward(mlir::Operation* op, mlir::OpBuilder& builder, mlir::Value dy,
                                                       llvm::ArrayRef<GradientRequest> requests);

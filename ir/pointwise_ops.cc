@@ -33,7 +33,7 @@ mlir::LogicalResult VerifyPointwise(mlir::Operation* op) {
 Gradients BuildPointwiseBackward(mlir::Operation* op, mlir::OpBuilder& builder, mlir::Value dy, Requests requests) {
   Gradients gradients(requests.size());
   if (!dy || llvm::none_of(requests, [](const GradientRequest& request) { return request.type; })) return gradients;
-  // One kernel makes all gradients, requested or not.
+  // One kernel makes all gradients, whether they are requested or not.
   mlir::OperationState state(op->getLoc(), (op->getName().getStringRef() + "_backward").str());
   state.addOperands(dy);
   state.addOperands(op->getOperands());

@@ -13,11 +13,11 @@
 
 namespace weft::ir {
 
-// True if an action that runs a segment defines the buffer for this operand, instead of taking it. Boundary tensors,
-// saved activations and workspace are results of the action that writes them.
+// True if an action that runs a segment makes the buffer for this operand itself, instead of being given one. Boundary
+// tensors, saved activations and workspaces are results of the action that writes them.
 bool IsDefinedByAction(OperandAttr operand);
 
-// True for an op of a template that becomes an Action. Its last result is a token.
+// True if the exporter turns this op of a template into an Action. The last result of such an op is a token.
 bool IsAction(mlir::Operation* op);
 // True if the op runs a segment.
 bool IsCompute(mlir::Operation* op);

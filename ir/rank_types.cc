@@ -38,7 +38,7 @@ int64_t MeshAttr::getSize(llvm::StringRef axis) const {
   return 1;
 }
 
-// The form is <data = 2, pipe = 4>.
+// Parses the text form <data = 2, pipe = 4>.
 mlir::Attribute MeshAttr::parse(mlir::AsmParser& parser, mlir::Type) {
   llvm::SmallVector<mlir::StringAttr> names;
   llvm::SmallVector<int64_t> sizes;

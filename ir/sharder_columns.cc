@@ -1,5 +1,6 @@
-// Gathers columns that are cut over one axis and cuts them over another. A rank takes only its own part, so gradients
-// are complete on either side: the derivative of gathering is to take the rank's columns, and the other way round.
+// Gathers columns that are cut over one axis and cuts them over another. A rank then uses only its own part, so the
+// gradients on both sides are complete. The derivative of gathering is therefore to take the rank's columns, and the
+// derivative of taking columns is to gather them.
 #include "ir/checks.h"
 #include "ir/sharder.h"
 
@@ -20,7 +21,7 @@ mlir::FailureOr<mlir::Value> Sharder::WholeColumns(mlir::Value whole) {
   if (!IsCut(layout)) return part;
   if (mlir::failed(ExpectRuns(layout, 1, "the gathered input"))) return mlir::failure();
   const int64_t members = size(layout.columns);
-  // The gather puts the parts one after the other; the slice puts them side by side.
+  // The gather puts the parts one below the other (in dimension 0); the slice puts them side by side.
   mlir::Value gathered = Gather(part, layout.columns, "gather_columns");
   auto columns = builder_.create<SliceColumnsOp>(
       loc(), WithColumns(part, Dim(part, 0), members * Dim(part, 1)), gathered, part, builder_.getI64IntegerAttr(0),

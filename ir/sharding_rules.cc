@@ -44,9 +44,9 @@ mlir::LogicalResult ShardElementByElement(mlir::Operation* op, Sharder& sharder)
   return mlir::success();
 }
 
-// The second operand is the output of a residual branch. If the columns of the operands are cut over different axes,
-// the first operand moves to the axis of the second. If the columns of the second are whole, the second is cut like the
-// first instead. Operands whose rows are cut over x do not move.
+// Operand b is the output of a residual branch. If the columns of a and b are cut over different axes, a moves to the
+// axis of b. If the columns of b are whole, b is cut like a instead. If the rows of either operand are cut over x,
+// neither moves.
 mlir::LogicalResult AddOp::shard(Sharder& sharder) {
   const PartLayout a = sharder.LayoutOf(getA()), b = sharder.LayoutOf(getB());
   if (sharder.Part(getA()) && sharder.Part(getB()) && !sharder.SameLayout(a, b) && !a.rows_over_x && !b.rows_over_x) {
@@ -65,7 +65,7 @@ mlir::LogicalResult EmbeddingOp::shard(Sharder& sharder) {
   mlir::DictionaryAttr shift = sharder.Shift(ShardAxis::kX, Dim(*table, 0));
   mlir::Value rows = sharder.builder().create<EmbeddingOp>(
       getLoc(), WithShape(getType(), {Dim(tokens, 0), Dim(*table, 1)}), tokens, *table, shift);
-  // The op gives zeros for tokens whose rows of the table are on other ranks, so the sum over x is the embedding.
+  // The op gives zeros for tokens whose rows of the table are on other ranks, so the sum over x gives the embedding.
   const PartLayout layout = sharder.residual();
   if (layout.rows_over_x && mlir::failed(sharder.Divide(Dim(tokens, 0), ShardAxis::kX, "rows"))) {
     return mlir::failure();
@@ -88,8 +88,9 @@ mlir::LogicalResult PositionEmbeddingOp::shard(Sharder& sharder) {
 
 int64_t MatmulOp::runsOfOperand(unsigned, int64_t) { return 0; }
 
-// Returns the axis that cuts the columns of a product. A partner (ColumnsOfPartner) or an earlier use that has cut the
-// weight decides. Without them, it is the axis that does not cut the input's columns.
+// Returns the axis that cuts the columns of a product. If the product has a partner (ColumnsOfPartner), it is the
+// partner's axis. Otherwise, if an earlier use has cut the weight, the axis follows from that cut. Otherwise it is the
+// axis that does not cut the input's columns.
 static ShardAxis ColumnsOfProduct(Sharder& sharder, MatmulOp op) {
   if (std::optional<ShardAxis> partner = ColumnsOfPartner(sharder, op.getResult())) return *partner;
   const int32_t rows = op.getTransposeB() ? 1 : 0;

@@ -1,4 +1,4 @@
-// Registration, verifiers and derivatives of kernels whose columns are split over ranks.
+// Registration, verifiers and derivatives of the kernels that work on columns that are split over ranks.
 #include <cmath>
 
 #include "ir/checks.h"
@@ -20,7 +20,7 @@ void WeftDialect::registerSplitOps() {
 
 namespace {
 
-// Checks that norm_apply and its backwards share.
+// The checks that norm_apply and its backwards have in common.
 template <typename Op>
 mlir::LogicalResult CheckNorm(Op op, llvm::StringRef id, bool root_mean_square) {
   const int64_t rows = Dim(op.getX(), 0);

@@ -207,7 +207,7 @@ void SegmentOp::print(mlir::OpAsmPrinter& printer) {
   printer << " (";
   llvm::interleaveComma(llvm::enumerate(getBody().getArguments()), printer, [&](auto pair) {
     printer.printRegionArgument(pair.value());
-    // The printer must also print a segment that is not valid yet.
+    // The printer must be able to print a segment that is not valid yet.
     if (pair.index() >= getArgRoles().size()) return;
     printer << " as ";
     getArgRole(pair.index()).print(printer);

@@ -11,7 +11,7 @@ namespace weft::ir {
 
 enum class ShardAxis : int8_t { kX, kY, kZ };
 llvm::StringRef NameOf(ShardAxis axis);
-// Returns the other one of x and y.
+// Returns the other axis of x and y.
 inline ShardAxis OtherAxis(ShardAxis axis) { return axis == ShardAxis::kX ? ShardAxis::kY : ShardAxis::kX; }
 
 // Sizes of the axes, and settings for the collectives in segments.
@@ -19,7 +19,7 @@ struct TensorParallel {
   int64_t x = 1;
   int64_t y = 1;
   int64_t z = 1;
-  // Has an effect only if x > 1. Requires y = 1.
+  // Splits rows over x between tensor-parallel products. Has an effect only if x > 1. Requires y = 1.
   bool sequence_parallel = false;
   std::string algorithm = "ring";
   // Rows of a sequence.

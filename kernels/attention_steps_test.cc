@@ -1,4 +1,5 @@
-// Tests steps of attention's kernels and of dropout. Correct steps pass. If one thing changes, the error names it.
+// Tests steps of attention's kernels and of dropout. Correct steps pass. If one thing in a step is wrong, the error
+// names it.
 #include <string>
 #include <vector>
 

@@ -8,14 +8,14 @@
 
 namespace weft::kernels {
 
-// Everything that a name in a shape or rule may stand for.
+// All names that a shape or a rule may contain.
 enum class Symbol : uint8_t {
 #define ATTRIBUTE(kind, field, camel) field,
 #include "kernels/attributes.def"
 #undef ATTRIBUTE
   kAttributes,  // All symbols before this one are attributes.
 
-  // Figures of the program. For a step without a program they are unknown and count as variables.
+  // Figures of the program. If a step has no program, their values are unknown, and they count as variables.
   losses = kAttributes,  // Elements of a tensor of losses: microbatches x ranks of axis data.
   channels,              // Program.image_channels.
   // Figures that follow from attributes.
@@ -61,7 +61,8 @@ struct Attribute {
   const char* name;
   int number;  // Field number in StepAttributes.
   AttributeKind kind;
-  // Getters: `integer` for kInt and kBool, `real` for kDouble; else null.
+  // Functions that return the attribute: `integer` for kInt and kBool, `real` for kDouble. The other one is null; for
+  // other kinds both are.
   int64_t (*integer)(const StepAttributes&);
   double (*real)(const StepAttributes&);
 };

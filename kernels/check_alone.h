@@ -10,8 +10,8 @@
 
 namespace weft::kernels {
 
-// Returns the first fault; empty if the step fits the row of its kernel. Aliases are checked if the tensors state their
-// places.
+// Returns the first fault of the step; "" if the step fits the row of its kernel. Aliases are checked if the tensors
+// state their places.
 std::string CheckAlone(const Step& step, absl::Span<const StepTensor> in, absl::Span<const StepTensor> out);
 
 }  // namespace weft::kernels

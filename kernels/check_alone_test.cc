@@ -1,4 +1,4 @@
-// Tests checks of steps without a program: how far they check attributes that otherwise follow from the program.
+// Tests the checks of steps without a program, in particular of attributes that otherwise must agree with the program.
 #include "kernels/check_alone.h"
 
 #include <string>

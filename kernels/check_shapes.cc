@@ -1,4 +1,5 @@
-// Checks the shapes of a step's operands against those of its row, and binds the extents that they name.
+// Checks the shapes of a step's operands against the shapes in its row, and binds the extents that the row's shapes
+// name.
 #include <algorithm>
 
 #include "absl/strings/str_join.h"

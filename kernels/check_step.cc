@@ -106,8 +106,8 @@ bool StepView::CheckCount() {
   return false;
 }
 
-// Returns true if the step may set an attribute that its kernel does not read. If it returns false, the step sets no
-// such attribute. Reading the serialized attributes is far quicker than asking each field whether it is set.
+// Returns true if the step may have set an attribute that its kernel does not read, and false if it certainly has not.
+// Reading the serialized attributes is far quicker than asking each field whether it is set.
 bool StepView::MaySetOthers() const {
   constexpr size_t kMax = 512;
   uint8_t bytes[kMax];
@@ -210,7 +210,7 @@ void StepView::Prepare() {
   if (Known(Symbol::groups)) SetKnown(Symbol::blocks, std::max<int64_t>(1, attributes().groups()));
   if (alone()) return;
   SetKnown(Symbol::losses, facts_->program.microbatches() * facts_->data);
-  // In a model of tokens `channels` stays unknown, and SamplesAreImages reports the step.
+  // In a model of tokens `channels` stays unknown, and SamplesAreImages reports steps that load images.
   if (facts_->program.image_size() > 0) SetKnown(Symbol::channels, facts_->program.image_channels());
 }
 

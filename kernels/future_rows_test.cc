@@ -1,5 +1,6 @@
-// Shows that rows can express planned kernels: routing of tokens to experts, and products of 8-bit floats. The rows
-// only have to compile. program.proto lacks their kernels and attributes, so WEFT_LATER defines stand-ins.
+// Shows that rows can describe kernels that are planned but do not exist yet: routing of tokens to experts, and
+// products of 8-bit floats. The test is that these rows compile. program.proto lacks their kernels and attributes, so
+// WEFT_LATER defines stand-ins.
 #include <gtest/gtest.h>
 
 #include <iterator>
@@ -25,13 +26,13 @@ constexpr KernelRow kRows[] = {
      .inputs = {{"logits", "[rows,E]"}},
      .outputs = {{"weights", "[rows,top_k]", kStatistics}, kExpertsOf, kCountsOf},
      .attributes = {kTopK, Any("sigmoid"), Any("normalize")}},
-    // ROUTE_BACKWARD
+    // ROUTE_BACKWARD: the derivative of ROUTE.
     {.kernel = kLater,
      .inputs = {{"dweights", "[rows,top_k]", kStatistics}, {"logits", "@[rows,E]"}, kExpertsOf},
      .outputs = {Acc({"dlogits", "=logits"})},
      .attributes = {kTopK, Any("sigmoid"), Any("normalize")}},
-    // PERMUTE: the rows of x by expert, in ascending order for each expert. Of the `capacity` rows, the sum of `counts`
-    // are in use.
+    // PERMUTE: the rows of x sorted by expert, and ascending within each expert. The first rows of the `capacity` rows
+    // are in use; the sum of `counts` is their number.
     {.kernel = kLater,
      .inputs = {{"x", "[rows,d]"},
                 Int32(Ints::kExperts, {"experts", "[rows,top_k]"}),
@@ -45,7 +46,8 @@ constexpr KernelRow kRows[] = {
                 Int32(Ints::kCounts, {"counts", "[E]"}), Optional({"weights", "[rows,top_k]", kStatistics})},
      .outputs = {Acc({"x", "[rows,d]"})},
      .attributes = {Any("top_k")}},
-    // UNPERMUTE_BACKWARD: dy[place] = weight dx[row]; dweights = dx[row] . y[place]. 0 where a copy was dropped.
+    // UNPERMUTE_BACKWARD: dy[place] = weight dx[row]; dweights = dx[row] . y[place]. Both are 0 for a copy that was
+    // dropped.
     {.kernel = kLater,
      .inputs = {{"dx", "@[rows,d]"},
                 Counted("counts", {"y", "@[capacity,d]"}),

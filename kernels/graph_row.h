@@ -23,11 +23,11 @@ inline constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 // The kind of thing that a name stands for. Activations are matrices [rows, columns].
 enum class Kind : uint8_t { kTokens, kTargets, kTimes, kActivation, kLoss, kParameter };
 
-// The kind of samples that an op needs.
+// The kind of samples that the model must have for the op.
 enum class Samples : uint8_t { kAny, kTokens, kImages };
 
-// An operand of an op. In the `shape` of an activation, dim 0 is rows (as in the first input), samples, pixels, 4*rows
-// or out_positions, and dim 1 is its columns. The `shape` of a parameter has all its dims.
+// An operand of an op. In the `shape` of an activation, dim 0 is one of: rows (the rows of the first input), samples,
+// pixels, 4*rows, out_positions; dim 1 is the number of columns. The `shape` of a parameter has all its dims.
 struct GraphOperand {
   const char* name = nullptr;
   Kind kind = Kind::kActivation;

@@ -129,8 +129,8 @@ int64_t OpView::Value(const Dim& dim) const {
   return sum;
 }
 
-// Returns true if `extent` fits `dim`, and binds the unknown factor of `dim`. If the extent cannot be divided,
-// `multiple` receives the text of the number that must divide it.
+// Returns true if `extent` fits `dim`, and gives the unknown factor of `dim`, if there is one, its value. If the extent
+// is not a multiple of the known factors, sets `multiple` to the text of their product.
 bool OpView::Bind(const Dim& dim, int64_t extent, std::string* multiple) {
   const Factor* unknown = nullptr;
   int64_t known = 1;
@@ -230,7 +230,7 @@ absl::Status OpView::Infer(Named* output) {
   if (output->kind == Kind::kActivation) output->columns = Value(row.output.shape.dims[1]);
   if (graph.image_size() == 0 || (output->kind != Kind::kActivation && output->kind != Kind::kLoss))
     return absl::OkStatus();
-  // Checks sides of images: each input must have as many positions as the first input, or one row per sample.
+  // Checks the sides of images: each input must have as many positions as the first input, or one row per sample.
   int64_t first = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Named& named = *inputs[i];

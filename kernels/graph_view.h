@@ -1,5 +1,5 @@
-// OpView: one op of a model graph with its row of the table of ops (GraphRow), for that row's rules. Internal to the
-// validation.
+// OpView: one op of a model graph with its row of the table of ops (GraphRow), as the rules of that row see it. Only
+// the validation of model graphs uses this header.
 #ifndef WEFT_KERNELS_GRAPH_VIEW_H_
 #define WEFT_KERNELS_GRAPH_VIEW_H_
 

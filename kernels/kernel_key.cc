@@ -12,11 +12,11 @@
 namespace weft::kernels {
 namespace {
 
-// If a step has more tensors than this, as a step of a whole stage may, its key contains the bytes of the step's work
-// instead of shapes.
+// If a step has more tensors than this, as a collective may, its key contains the bytes of the step's work instead of
+// shapes.
 constexpr int kMaxTensors = 12;
 
-// Returns types with their counts, such as "bf16*3,fp32".
+// Returns the tensors' types with their counts, such as "bf16*3,fp32".
 template <typename Indices>
 std::string TypesText(const Segment& segment, const Indices& values) {
   std::string text;
@@ -91,7 +91,7 @@ std::string ExtentsText(const Segment& segment, const Step& step) {
   if (product && of[Symbol::m] > 0) return absl::StrCat(of[Symbol::m], "x", of[Symbol::n], "x", of[Symbol::k]);
   const int64_t heads = of[Symbol::heads], sequence = of[Symbol::sequence], kv_heads = of[Symbol::kv_heads];
   if (heads < 1 || sequence < 1) return ShapesText(segment, step);
-  // The softmax kernels have no head size: `h` is 0, and their key has 1 instead.
+  // The softmax kernels have no head size. For them `h` is 0, and the key has 1 in its place.
   return absl::StrCat(std::max<int64_t>(1, of[Symbol::rows] / sequence), "x", sequence, "x", heads, "x",
                       kv_heads > 0 ? kv_heads : heads, "x", std::max<int64_t>(1, of[Symbol::h]));
 }

@@ -163,7 +163,7 @@ int Write(const char* path) {
       out.push_back(old[i]);
       continue;
     }
-    // A line whose kernel or op no longer has a row is dropped.
+    // Drops a line whose kernel or op no longer has a row.
     const auto found = lines.find(std::string(absl::StripAsciiWhitespace(cells[1])));
     if (found == lines.end()) continue;
     out.push_back(found->second);

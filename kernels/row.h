@@ -1,4 +1,4 @@
-// The types of the table of kernels. A row states everything about a kernel that other code needs, except its
+// The types of the table of kernels. The row of a kernel states everything about it that other code needs, except its
 // arithmetic.
 #ifndef WEFT_KERNELS_ROW_H_
 #define WEFT_KERNELS_ROW_H_
@@ -16,7 +16,8 @@ class StepView;
 
 // The largest extent of one dimension: BLAS counts in int.
 inline constexpr int64_t kExtent = (int64_t{1} << 31) - 1;
-// A value of AttributeRule::sample: sample steps take the attribute from the extents of the sample (sample.cc).
+// A value of AttributeRule::sample. It means that sample steps take the attribute from the extents of the sample
+// (sample.cc).
 inline constexpr double kFromSampleExtents = -1;
 // The largest side of an image or of a convolution's filter.
 inline constexpr int64_t kSide = int64_t{1} << 15;
@@ -49,7 +50,8 @@ enum class Update : uint8_t {
   kPart,         // The step writes one element and leaves the others as they are.
 };
 
-// The condition under which a step has an operand: the attribute is set (not zero), or is not set.
+// The condition under which a step has an operand: `attribute` must be set (not zero) if `set` is true, and must not be
+// set if `set` is false.
 struct When {
   Symbol attribute = Symbol::kNone;
   bool set = true;
@@ -95,7 +97,7 @@ constexpr OperandSpec ByRule(const char* doc_shape, OperandSpec o) {
 // The relation that an attribute must have to an extent.
 enum class Relation : uint8_t { kNone, kDivides, kMultipleOf, kBelow, kAtLeast, kAtMost };
 
-// An attribute that the kernel reads. `must` is the text of messages for the allowed values; null: any value is
+// A rule for an attribute that the kernel reads. `must` describes the allowed values in messages; null: any value is
 // allowed.
 struct AttributeRule {
   Symbol attribute = Symbol::kNone;
@@ -107,7 +109,8 @@ struct AttributeRule {
   bool odd = false, even = false;
   Relation relation = Relation::kNone;
   Symbol of = Symbol::kNone;
-  // Value in sample steps (sample.h). 0 leaves the attribute unset, unless it is an extent of the sample.
+  // The attribute's value in sample steps (sample.h). 0 leaves the attribute unset, unless sample.cc takes it from the
+  // extents of the sample, as it does for `sequence`.
   double sample = 0;
   // A further check, for what a range cannot express; null = none.
   bool (*holds)(const StepView& step) = nullptr;
@@ -152,8 +155,8 @@ consteval AttributeRule Related(AttributeRule r, Relation relation, const char* 
 }
 constexpr AttributeRule Try(double sample, AttributeRule r) { return r.sample = sample, r; }
 
-// States whether a kernel reads the microbatch of its step, and how many rows one sample has. Only steps of a kernel
-// that reads the microbatch may set the attributes microbatch_offset and of_backward.
+// States whether the result of a kernel depends on which microbatch its step belongs to, and how many rows one sample
+// has. Only steps of a kernel that reads the microbatch may set the attributes microbatch_offset and of_backward.
 struct Microbatch {
   enum class Reads : uint8_t { kNo, kYes, kWithDropout } reads = Reads::kNo;
   enum class RowsOfSample : uint8_t {
@@ -162,7 +165,7 @@ struct Microbatch {
     kSequenceOrRecipe,
     kOne
   } rows_of_sample = RowsOfSample::kRecipe;
-  // True if the rows of the samples are the rows of input 0; false if they are the rows of output 0.
+  // True if input 0 has the rows of the samples; false if output 0 has them.
   bool of_input = false;
   // True if the number of these rows must be a multiple of a microbatch's rows.
   bool whole = false;
@@ -201,7 +204,8 @@ struct KernelRow {
   int8_t products = 0;
   bool calibrated = false;  // Calibration measures this kernel by itself (executor/calibrate).
   bool pointwise = false;   // One formula gives each element: no element depends on its neighbors.
-  // The op of model graphs that is this pointwise kernel on matrices, with the same attributes; null if there is none.
+  // If this is a pointwise kernel: the op of model graphs that applies it to matrices, with the same attributes; null
+  // if there is none.
   const char* graph_kind = nullptr;
   Few<Rule, 3> rules = {};
   const char* result = "";  // The last column of docs/kernels.md.

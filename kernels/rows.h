@@ -1,4 +1,4 @@
-// Names that the files with rows (rows_*.cc) share. Internal to the table.
+// Names that the files with rows (rows_*.cc) share. Only the table uses this header.
 #ifndef WEFT_KERNELS_ROWS_H_
 #define WEFT_KERNELS_ROWS_H_
 

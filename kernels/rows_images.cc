@@ -1,4 +1,5 @@
-// Rows of the kernels for models of images, of SLICE_COLUMNS, and of collectives that are steps of a segment (GROUP_*).
+// Table rows of the kernels for models of images, of SLICE_COLUMNS, and of the collectives that are steps of a segment
+// (GROUP_*).
 #include "kernels/rows.h"
 
 namespace weft::kernels {

@@ -131,7 +131,7 @@ void TableHoldsVocabulary(const StepView& s) {
 }
 
 void PositionsFit(const StepView& s) {
-  // If the rows begin at a shift, they need not be whole sequences.
+  // If the rows are a part that begins at a shift, they need not be whole sequences.
   const bool shifted = s.attributes().has_row_shift();
   // Without a program, the rows of a microbatch are unknown. `all` is then 0, which every sequence divides.
   const int64_t rows = s[Symbol::rows], sequence = s.attributes().sequence();
@@ -145,7 +145,8 @@ void VocabularyIsThePrograms(const StepView& s) {
   const bool part = s.step().kernel() == CROSS_ENTROPY_PARTIAL;
   const int64_t columns = s.Largest(s.attributes().column_shift(), "column_shift") + s[Symbol::V];
   const int64_t vocabulary = s.attributes().vocabulary();
-  // Without a program, other ranks may have more columns.
+  // Without a program, the columns on other ranks are unknown. So if the logits are split over ranks, `vocabulary` may
+  // be larger than this rank's columns.
   const bool fits = vocabulary <= columns || (s.alone() && s.attributes().has_column_shift());
   s.Require(fits && (s.alone() || vocabulary == s.facts().program.vocabulary()), "vocabulary", vocabulary,
             part ? "the program's, and at most the columns of all parts"
@@ -185,7 +186,7 @@ void DropoutPlace(const StepView& s) {
   } else if (s.alone()) {
     return s.Require(sequence >= 0, "sequence", sequence, "at least 0");
   } else if (image > 0 && !shifted) {
-    // RequireWholeMicrobatches compares `sequence` with the rows.
+    // RequireWholeMicrobatches below checks that `sequence` fits the rows.
     s.Require(sequence >= 1, "sequence", sequence, "the rows of one sample at the step's level");
   } else {
     s.Require(shifted ? sequence >= 1 && s.RowsOfMicrobatch() % std::max<int64_t>(1, sequence) == 0 : sequence == 0,
@@ -193,7 +194,7 @@ void DropoutPlace(const StepView& s) {
               "0 unless row_shift is set or the model is of images; with row_shift a divisor of the rows of the rank's "
               "samples");
   }
-  // With heads, the columns of the part are counted in heads.
+  // With heads, the columns of a part are counted in heads.
   const int64_t columns = a.heads() != 0 ? a.heads() : s[Symbol::d];
   RequireWholeColumns(s, columns);
   s.RequireWithin(a.column_shift(), "column_shift", columns, std::max(columns, a.whole_columns()));
@@ -244,7 +245,7 @@ void FilterIsSquare(const StepView& s) {
 }
 
 void CheckColumnRange(const StepView& s) {
-  // The groups' blocks of rows are put side by side; `all` counts their columns.
+  // The groups' blocks of rows are put side by side; `all` is the total number of columns.
   const int64_t first = s.attributes().first_column(), all = s[Symbol::blocks] * s[Symbol::d];
   s.Require(first >= 0 && first <= all - s[Symbol::n], "first_column", first,
             "such that the output's columns are among the input's");
@@ -295,8 +296,8 @@ void OptimizerIsTheRecipes(const StepView& s) {
   }
 }
 
-// Compares the rounding with the recipe. For each action that runs the segment, the verifier also checks the tensor and
-// its elements (P11.round).
+// Compares the rounding with the recipe. The verifier also checks, for each action that runs the segment, that the
+// tensor and its elements are right (P11.round).
 void RoundingIsTheRecipes(const StepView& s) {
   const StepAttributes& a = s.attributes();
   const int states = s.step().kernel() == ADAMW ? 3 : a.momentum() != 0 ? 2 : 1;
@@ -318,7 +319,8 @@ void RoundingIsTheRecipes(const StepView& s) {
     return s.Require(a.first_element() == 0, "first_element", a.first_element(), "0 without rounding_site");
   }
   if (s.out(0).dtype != FP32) s.Bad("P2.kernel", "value ", StepView::Text(s.out(0)), " must be fp32");
-  // The gradient and the states. With one of them in fp64, a step computes in fp64, where no rounding is stochastic.
+  // The gradient and the states must not be fp64: with one of them in fp64, the step would compute in fp64, where no
+  // rounding is stochastic.
   for (int k = 0; k <= states && k < s.inputs(); ++k) {
     if (s.in(k).dtype == FP64)
       s.Bad("P2.kernel", "value ", StepView::Text(s.in(k)), " must not be fp64 with rounding_site");

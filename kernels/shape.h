@@ -8,8 +8,8 @@
 //   term   = factor {("*" | "/") factor}   at most four; a division leaves no remainder
 //   factor = number | name             an attribute, a figure or a variable (attributes.h)
 //
-// A variable is bound where it first occurs, alone or as the one unknown factor of a product. Operands with "@" are
-// visited first, then inputs, then outputs. "^" exchanges the last two dims if the attribute is set.
+// A variable gets its value where it first occurs, alone or as the only unknown factor of a product. Operands with "@"
+// are visited first, then inputs, then outputs. "^" exchanges the last two dims if the attribute is set.
 #ifndef WEFT_KERNELS_SHAPE_H_
 #define WEFT_KERNELS_SHAPE_H_
 
@@ -39,7 +39,7 @@ struct Few {
   constexpr const T& operator[](size_t i) const { return items[i]; }
 };
 
-// One factor of a product. It is small, because a row of the table has hundreds of factors.
+// One factor of a product. The type is small, because the rows of the table have hundreds of factors.
 struct Factor {
   Symbol symbol = Symbol::kNone;  // kNone: the factor is `number`.
   bool divides = false;

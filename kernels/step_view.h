@@ -1,5 +1,5 @@
-// StepView: one step for the rules of its kernel's row. It has the operands by number, the extents by name, and the
-// program if there is one.
+// StepView: one step, as the rules of its kernel's row see it. It has the operands by number, the extents by name, and
+// the program if there is one.
 #ifndef WEFT_KERNELS_STEP_VIEW_H_
 #define WEFT_KERNELS_STEP_VIEW_H_
 
@@ -29,7 +29,7 @@ struct StepTensor {
   int64_t offset = 0;
 };
 
-// Figures of a program that rules read, looked up once.
+// Figures of a program that rules read. They are looked up once and used for all steps.
 struct ProgramFacts {
   explicit ProgramFacts(const Program& p, absl::Span<const std::string> known_algorithms = {});
 
@@ -51,8 +51,8 @@ class StepView {
 
   // Checks everything that the row states.
   void Check();
-  // Checks the counts of operands, the numbers in attributes and the shapes, and binds the names of the row's shapes.
-  // Returns null if a check fails.
+  // Checks the counts of operands, the numbers in attributes and the shapes, and finds the values of the names in the
+  // row's shapes. Returns null if a check fails.
   const Extents* BindExtents();
 
   const Step& step() const { return step_; }
@@ -65,7 +65,8 @@ class StepView {
   const ProgramFacts& facts() const { return *facts_; }
   bool alone() const { return facts_ == nullptr; }
   bool ok() const { return ok_; }
-  // Returns the value of a symbol, or 0 if the value is unknown. The check that found no value has reported it.
+  // Returns the value of a symbol. Returns 0 if the value is unknown; the check that failed to find it has already
+  // reported the error.
   int64_t operator[](Symbol s) const { return values_[s]; }
   bool Known(Symbol s) const { return (known_ & Bit(s)) != 0; }
 
@@ -74,7 +75,7 @@ class StepView {
     ok_ = false;
     report_(rule, absl::StrCat(parts...));
   }
-  // Reports, for example, "heads is 0; it must be at least 1" unless `ok`.
+  // Unless `ok`, reports an error such as "heads is 0; it must be at least 1".
   template <typename T>
   void Require(bool ok, const char* attribute, T given, const char* must) const {
     if (!ok) Bad("P2.attribute", attribute, " is ", given, "; it must be ", must);
@@ -82,8 +83,8 @@ class StepView {
   void RequireShape(const StepTensor& tensor, std::initializer_list<int64_t> want) const;
   static std::string Text(const StepTensor& tensor);
 
-  // Returns the largest value of a shift over all ranks. Returns 0 if the step has no program, or if a term is wrong;
-  // the wrong term is reported.
+  // Returns the largest value of a shift over all ranks. Returns 0 if the step has no program. If a term of the shift
+  // is wrong, reports the term and returns 0.
   int64_t Largest(const Shift& shift, const char* name) const;
   // Requires that a part of size `extent` that begins at the shift lies within `whole`, for the largest shift of any
   // rank.

@@ -1,5 +1,5 @@
-// Tests written-out steps of every kernel: steps that a row must accept, and steps that it must refuse. Nothing here is
-// derived from the rows, so a mistake in a row shows.
+// Tests written-out steps of every kernel: steps that a row must accept, and steps that it must refuse. The
+// expectations are not derived from the rows, so a mistake in a row is found.
 #include <set>
 #include <string>
 #include <vector>

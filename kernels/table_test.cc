@@ -105,7 +105,8 @@ TEST(TableTest, OptionalOperandsAreLast) {
   }
 }
 
-// If a shape divides by a name, an attribute rule or a rule of the row checks the division.
+// If a shape divides by a name, an attribute rule or another rule of the row checks that the division leaves no
+// remainder.
 TEST(TableTest, DivisionsAreChecked) {
   for (const KernelRow* row : AllRows()) {
     for (const auto* operands : {row->inputs.begin(), row->outputs.begin()}) {

@@ -8,7 +8,7 @@
 
 namespace weft::kernels {
 
-// Returns true if steps with these attributes have the operand (or may have it, if it is optional).
+// Returns true if steps with these attributes have the operand. If the operand is optional, they may have it.
 inline bool IsThere(const OperandSpec& operand, const StepAttributes& attributes) {
   if (operand.when.attribute == Symbol::kNone) return true;
   const Attribute& attribute = kAttributes[static_cast<int>(operand.when.attribute)];
@@ -29,7 +29,7 @@ bool MayReadMicrobatch(Kernel kernel);
 bool HasConditionalOperands(Kernel kernel);
 // Returns the number of rows per sample in a step that reads its microbatch; at least 1 in a valid program.
 int64_t RowsOfSample(const Program& program, const Step& step);
-// Returns the value whose rows are those of the step's samples; null if the step has no such value.
+// Returns the value that has the rows of the step's samples; null if the step has no such value.
 const Value* RowsValue(const Segment& segment, const Step& step);
 
 // AddsToOutput: true if the step adds to the old content of output `o`. WritesPartOfOutput: true if it writes only one

@@ -188,7 +188,7 @@ class GraphValidator {
   }
 
   const ModelGraph& graph_;
-  // Ordered maps, so that errors do not depend on hashing.
+  // Maps are ordered, so that errors do not depend on hashing.
   std::map<std::string, Named> names_;
   std::map<std::string, std::string> op_paths_;
   int64_t elements_ = 0;

@@ -9,8 +9,8 @@
 
 namespace weft::planner {
 
-// The slots that the action computes: one, two for an overlapped pair (the first one is `paired`), none for an action
-// that belongs to no microbatch.
+// Returns the slots that the action computes: one; two for an overlapped pair, where the first slot has `paired` set;
+// or none if the action belongs to no microbatch.
 std::vector<Slot> SlotsOf(const Action& action);
 
 }  // namespace weft::planner

@@ -60,8 +60,8 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Ru
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
   const PlanArenas plan = [&](const Recompute& recompute) -> absl::StatusOr<PlannedArenas> {
     *tried.plan.mutable_recompute() = recompute;
-    // Without a flush, an arena holds all versions of the weights that are in use at the same time, and the activations
-    // that are saved for backwards of later steps.
+    // For schedules without a flush, this arena holds all versions of the weights that are in use at the same time, and
+    // the activations that are saved for backwards of later steps.
     WEFT_ASSIGN_OR_RETURN(Evaluation made,
                           Evaluate({.inputs = tried, .cost = &cost, .simulate = false, .runtime = runtime}));
     const std::vector<int32_t>& counts = made.layers_per_stage;

@@ -1,5 +1,5 @@
-// Makes choices that a plan leaves to the compiler, by arenas and simulated times: recompute, the order of a frozen
-// schedule, the placement of transfers. Each function rewrites the plan so that it states the choice.
+// Makes the choices that a plan leaves to the compiler: recompute, the order of a frozen schedule, the placement of
+// transfers. Arenas and simulated times decide. Each function rewrites the plan so that it states the choice.
 #ifndef WEFT_PLANNER_CHOICES_H_
 #define WEFT_PLANNER_CHOICES_H_
 
@@ -20,16 +20,17 @@ namespace weft::planner {
 // Returns InvalidArgument if the mode of recompute asks for a choice that cannot be made for this schedule.
 absl::Status CheckChosenRecompute(const PlanInputs& inputs);
 
-// Replaces modes of recompute that ask for a choice (choose_recompute.h), by the memory that the program takes under
-// `runtime`; null = weft's own executor. The partition becomes that of the first candidate.
+// Replaces a mode of recompute that asks for a choice (choose_recompute.h). The choice depends on the memory that the
+// program takes under `runtime`; null = weft's own executor. All candidates, and the plan, get the partition of the
+// first candidate.
 absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Runtime* runtime,
                               std::vector<std::string>* notes);
 
-// With plan.schedule.freeze, replaces a message-driven schedule by a definition: the order of one simulated step. A
-// message-driven step cannot have collectives in its stages, so a plan with mesh axes x, y, z or ZeRO 2 or 3 is
-// simulated without them. Offload is left out too. Ranks that choose their order at run time cannot promise an order of
-// all their messages, so the step may be simulated without the transfer order that the plan sets. Returns nothing if
-// there is nothing to freeze.
+// If plan.schedule.freeze is set, replaces a message-driven schedule by a definition with the order of one simulated
+// step. The simulated plan differs from the given one in three points. A message-driven step cannot have collectives in
+// its stages, so mesh axes x, y, z and ZeRO are left out if the plan has such collectives. Offload is left out. Ranks
+// that choose their order at run time cannot promise an order of all their messages, so the transfer order that the
+// plan sets may be left out too. Returns nothing if there is nothing to freeze.
 absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const StepCost& cost);
 
 // Returns a note with the time of a message-driven step and the simulated time of `program`, which has the frozen order
@@ -37,8 +38,9 @@ absl::StatusOr<std::optional<FrozenSchedule>> Freeze(PlanInputs& inputs, const S
 absl::StatusOr<std::string> NoteOfFreezing(const FrozenSchedule& frozen, const Program& program,
                                            const PlanInputs& inputs);
 
-// Replaces FASTEST by the placement and grouping of transfers that simulates fastest. Choices that the verifier refuses
-// do not count. Ties go to a choice without groups, then to an early one.
+// If the plan asks for FASTEST, replaces it by the placement and grouping of transfers with the shortest simulated
+// time. Choices that the verifier refuses are not considered. Ties go to a choice without groups, then to the earlier
+// choice.
 absl::Status ChooseTransfers(PlanInputs& inputs, const StepCost& cost, std::vector<std::string>* notes);
 
 }  // namespace weft::planner

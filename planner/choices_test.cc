@@ -25,7 +25,7 @@ using ::testing::IsEmpty;
 
 constexpr char kPipe[] = "mesh { axes { name: 'data' size: 2 } axes { name: 'pipe' size: 4 } } ";
 
-// Messages take long here, so that the placement of transfers matters.
+// A cluster on which messages take long, so that the placement of transfers matters.
 Cluster SlowCluster() {
   Cluster cluster = TinyCluster();
   cluster.mutable_intra_node()->set_latency_seconds(1e-4);
@@ -65,7 +65,7 @@ TEST(PlanChoices, KeepsChoicesOfTheUser) {
   }
 }
 
-// No other interval has a lower highest arena, and all smaller intervals have a higher one.
+// For every other interval, the highest arena is not lower. For every smaller interval, it is higher.
 TEST(ResolveRecompute, TheIntervalWithTheLowestArena) {
   PlanInputs inputs = Inputs("recompute { mode: INTERVAL }", 20);
   std::vector<std::string> notes;
@@ -92,7 +92,7 @@ TEST(ResolveRecompute, AsFewLayersAsFit) {
   EXPECT_EQ(inputs.plan.recompute().layers_size(), 0);
   EXPECT_EQ(notes.size(), 1u);
   const int64_t most = HighestArena(ProgramOf(inputs));
-  // Everything fits a device without a memory size too.
+  // If the device states no memory size, everything fits too.
   PlanInputs unknown = asked;
   unknown.cluster.mutable_device()->clear_memory_bytes();
   unknown.cluster.mutable_device()->clear_reserved_bytes();
@@ -133,8 +133,8 @@ TEST(ResolveRecompute, FitsTheMemoryOfTheRuntime) {
   EXPECT_GT(most(fewer), UsableBytes(asked.cluster.device()));
 }
 
-// Without a flush, the arenas that are compared are those of the program too. They hold the versions of the weights,
-// and the activations saved for backwards of later steps.
+// For schedules without a flush, too, the choice compares the arenas of the final program. They hold the versions of
+// the weights, and the activations saved for backwards of later steps.
 TEST(ResolveRecompute, FitsSchedulesWithoutAFlush) {
   const auto bytes = [](const PlanInputs& inputs) {
     const auto program = LowerPlan(inputs, Costs(inputs), /*evaluation=*/false, nullptr, nullptr);
@@ -160,7 +160,7 @@ TEST(ResolveRecompute, FitsSchedulesWithoutAFlush) {
   for (const char* schedule : {"pipedream", "pipedream-2bw"}) {
     SCOPED_TRACE(schedule);
     const PlanInputs fit = asked(schedule, "recompute { mode: FIT }");
-    // If everything fits, no layer is recomputed. Then take one byte less than the fullest rank needs.
+    // If everything fits, no layer is recomputed. After that, the device has one byte less than the fullest rank needs.
     PlanInputs roomy = fit;
     std::vector<std::string> notes;
     ASSERT_EQ(ResolveRecompute(roomy, Costs(roomy), nullptr, &notes), absl::OkStatus());
@@ -203,7 +203,7 @@ TEST(ResolveRecompute, RefusesPlansWithoutAChoice) {
   }
 }
 
-// After Freeze, the plan states the order and resolves to what was frozen.
+// After Freeze, the plan states the order, and it resolves to the schedule that Freeze returned.
 TEST(Freeze, BecomesADefinition) {
   for (const char* plan : {"", "zero { stage: 3 }", "transfer_order: TOGETHER transfer_placement: DEFERRED",
                            "transfer_placement: FASTEST"}) {

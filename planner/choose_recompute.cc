@@ -54,8 +54,9 @@ absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan) {
 absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capacity) {
   WEFT_ASSIGN_OR_RETURN(const PlannedArenas none, plan(Recompute()));
   const size_t ranks = none.bytes.size();
-  // A rank that does not fit even if it recomputes all layers needs no search. Recomputing one layer less may take less
-  // memory, because a recomputed layer needs memory for a moment. So only a shortage of more than an eighth counts.
+  // A rank that does not fit even if it recomputes all layers needs no search. However, recomputing one layer less may
+  // take less memory, because a layer needs memory while it is recomputed. So a rank counts as hopeless only if it
+  // lacks more than an eighth of the capacity.
   std::vector<bool> hopeless(ranks);
   if (Highest(none) > capacity) {
     std::vector<int> all;
@@ -63,8 +64,8 @@ absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capa
     WEFT_ASSIGN_OR_RETURN(const PlannedArenas least, plan(FirstLayers(none, all)));
     for (size_t rank = 0; rank < ranks; ++rank) hopeless[rank] = least.bytes[rank] - capacity > capacity / 8;
   }
-  // On every rank, `low` layers are too few (-1: no number is known to be too few), and `high` layers are enough, or
-  // all that there are.
+  // For each rank: `low` is a number of layers that is too few (-1: none is known to be too few). `high` is a number
+  // that is enough, or the number of all layers.
   std::vector<int> low(ranks), high(ranks);
   for (size_t rank = 0; rank < ranks; ++rank) {
     const bool fits = none.bytes[rank] <= capacity;

@@ -9,7 +9,7 @@
 namespace weft::planner {
 namespace {
 
-// Ranks with `layers` layers of `bytes` bytes each. A recomputed layer keeps one byte.
+// A model whose ranks have `layers` layers of `bytes` bytes each. A recomputed layer keeps one byte.
 struct Model {
   std::vector<int> layers;
   int64_t bytes = 10;
@@ -75,7 +75,7 @@ TEST(ChooseFit, DoesNotSearchWhereNothingFits) {
   EXPECT_EQ(calls(100, {64}), 2);
   EXPECT_EQ(calls(145, {64}), 2);
   EXPECT_GT(calls(146, {64}), 6);
-  // The search goes on for the other ranks.
+  // One rank is hopeless, but the search goes on for the other ranks.
   Model model{{64, 20}};
   const auto decision = ChooseFit(model.Plan(), 140);
   ASSERT_TRUE(decision.ok()) << decision.status();

@@ -85,7 +85,8 @@ class Choice {
     return absl::OkStatus();
   }
 
-  // Picks more layers to keep, of those that `trial` gathers. A layer on several ranks is kept if all of them pick it.
+  // Picks more layers to keep, from the layers that `trial` gathers. A layer on several ranks is kept only if all of
+  // them pick it.
   std::set<int32_t> Pick(const ReshardTrial& trial, const std::vector<int64_t>& room) const {
     std::map<int32_t, size_t> chosen;
     for (size_t rank = 0; rank < trial.bytes.size(); ++rank) {
@@ -109,7 +110,8 @@ class Choice {
   absl::Status Grow(int32_t ahead, const ReshardTrial& none) {
     ReshardTrial trial = none;
     std::set<int32_t> kept;
-    // Bytes by which sets that did not fit exceeded the capacity; later sets get less memory.
+    // For each rank: the bytes by which sets that did not fit exceeded the capacity. Later sets get less memory by this
+    // amount.
     std::vector<int64_t> margin(none.bytes.size(), 0);
     for (int round = 0; round < kMaxRounds; ++round) {
       std::vector<int64_t> room;

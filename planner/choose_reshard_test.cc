@@ -9,9 +9,9 @@
 namespace weft::planner {
 namespace {
 
-// A pipeline with `layers` layers on each rank. A layer's gather takes `gather`. The layer before computes during
-// `hidden` of this time, or during twice that with two gathers ahead; this part costs nothing. The first gather of a
-// rank is fully exposed.
+// A pipeline with `layers` layers on each rank. The gather of a layer takes `gather`. The computation of the layer
+// before hides `hidden` of this time, or twice that with two gathers ahead; the hidden part costs nothing. The first
+// gather of a rank is fully exposed.
 struct Model {
   std::vector<int> layers;
   int64_t bytes = 10;
@@ -163,7 +163,7 @@ TEST(ChooseReshard, GathersFurtherAheadWhileThatPays) {
   model.capacity = 105;
   const auto decision = ChooseReshard(ByBenefit(), model.capacity, model.Attempt());
   ASSERT_TRUE(decision.ok());
-  // Two gathers ahead hide 8 of the 14 that a gather takes; four hide all of it.
+  // Two gathers ahead hide 8 of the 14 units of time that a gather takes; four hide all 14.
   EXPECT_EQ(decision->zero.prefetch(), 4);
   EXPECT_EQ(decision->zero.reshard(), Zero::AFTER_FORWARD);
   for (const auto& [zero, trial] : model.tried) EXPECT_LE(zero.prefetch(), 8);

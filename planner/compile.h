@@ -1,5 +1,5 @@
-// Compiles a plan as a user writes it: makes the choices that the plan leaves open, then compiles it. If the program
-// does not fit, the error names changes with which it fits.
+// Compiles a plan as a user writes it. First makes the choices that the plan leaves open. If the program does not fit,
+// the error names changes with which it fits.
 #ifndef WEFT_PLANNER_COMPILE_H_
 #define WEFT_PLANNER_COMPILE_H_
 
@@ -20,8 +20,8 @@ struct CompileOptions : weft::CompileOptions {
   // If true, the refusal of a program that does not fit names changes with which it fits (remedies.h). This costs some
   // compilations (try_budget.h).
   bool remedies = true;
-  // The framework that runs the program; null = weft's own executor. Recompute is chosen for its memory. The other
-  // choices and the fit check are for weft's executor.
+  // The framework that will run the program; null = weft's own executor. Recompute is chosen by the memory that this
+  // framework needs. The other choices and the fit check assume weft's executor.
   const Runtime* runtime = nullptr;
   // If set, called before each try of a change with its description, e.g. "--set mbs=2, 3 of at most 40".
   OnTry on_try = nullptr;
@@ -35,13 +35,12 @@ struct Choices {
 
 // Makes every choice that the plan leaves open, by the arenas and simulated times of candidates: recompute FIT and
 // INTERVAL without a number, freeze, transfer_placement FASTEST, reshard BY_BENEFIT. `inputs.plan` then states the
-// choices. `evaluation`: the program will have an evaluation, which counts for its memory. `runtime`: as in
-// CompileOptions.
+// choices. `evaluation`: true if the program will have an evaluation, whose memory the choice of reshard then takes
+// into account. `runtime`: as in CompileOptions.
 absl::StatusOr<Choices> Resolve(PlanInputs& inputs, bool evaluation, const Runtime* runtime,
                                 std::vector<std::string>* notes);
 
-// Runs ResolveInputs, Resolve and weft::Compile, and returns their errors. The messages need no preparation: they may
-// be as the user wrote them.
+// Runs ResolveInputs, Resolve and weft::Compile, and returns their errors. The messages may be as the user wrote them.
 absl::StatusOr<Program> CompilePlan(const ModelGraph& model, const Recipe& recipe, const Plan& plan,
                                     const Cluster& cluster, const CompileOptions& options);
 

@@ -1,4 +1,5 @@
-// Tests which durations guide the compiler's choices: those of the requested cost model, for the shapes of the steps.
+// Tests which durations guide the compiler's choices: the durations of the requested cost model, for the shapes of the
+// steps.
 #include <string>
 #include <vector>
 
@@ -80,7 +81,8 @@ std::string KeyOfLayers(const Program& program) {
   return "";
 }
 
-// The note of FASTEST gives the simulated time of each choice. The time of the chosen one is the program's own time.
+// The note of FASTEST gives the simulated time of each choice. The time that it gives for the chosen one equals the
+// simulated time of the program.
 TEST(CompileCost, PlansAreSimulatedWithTheModelThatIsAskedFor) {
   const Cluster cluster = MakeCluster(kTiles);
   std::vector<std::string> seconds;
@@ -97,9 +99,9 @@ TEST(CompileCost, PlansAreSimulatedWithTheModelThatIsAskedFor) {
   EXPECT_NE(seconds[0], seconds[1]);
 }
 
-// If `weft calibrate` measured a shape, that time is used to balance stages. By the device's figures, the head takes as
-// long as all layers. If the first product of a layer takes a second, the head takes next to nothing compared with the
-// layers.
+// If `weft calibrate` measured a shape, that time is used to balance stages. According to the device's figures, the
+// head takes as long as all layers together. If a measurement says that the first product of a layer takes a second,
+// the head takes next to nothing compared with the layers.
 TEST(CompileCost, StagesAreBalancedByWhatWasMeasuredOfAShape) {
   const auto plain = Compiled(MakeCluster(""), "roofline");
   ASSERT_TRUE(plain.ok()) << plain.status();
@@ -109,7 +111,7 @@ TEST(CompileCost, StagesAreBalancedByWhatWasMeasuredOfAShape) {
       MakeCluster(absl::StrCat("kernel_rates { kernel: '", key, "' dtype: BF16 overhead_seconds: 1 }")), "roofline");
   ASSERT_TRUE(slow.ok()) << slow.status();
   EXPECT_EQ(Layers(*slow), (std::vector<int>{4, 4})) << key;
-  // A measurement of a shape that is not near any shape of the model changes nothing.
+  // A measurement of a shape that is unlike every shape of the model changes nothing.
   const auto other = Compiled(
       MakeCluster("kernel_rates { kernel: 'MATMUL bf16*2>bf16 tb 16384x16384x16384' dtype: BF16 overhead_seconds: 1 }"),
       "roofline");
@@ -117,8 +119,8 @@ TEST(CompileCost, StagesAreBalancedByWhatWasMeasuredOfAShape) {
   EXPECT_EQ(Layers(*other), (std::vector<int>{8, 0}));
 }
 
-// With tiles, a product that fills only part of one wave costs a whole wave. Layers with few columns then cost more,
-// relative to the head, than their flops suggest.
+// With cost model "tiles", a product that fills only part of one wave costs as much as a whole wave. So layers with few
+// columns cost more, relative to the head, than their flops suggest.
 TEST(CompileCost, StagesAreBalancedByShapes) {
   const Cluster cluster = MakeCluster(kTiles);
   const auto roofline = Compiled(cluster, "roofline"), tiles = Compiled(cluster, "tiles");

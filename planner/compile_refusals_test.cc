@@ -1,4 +1,4 @@
-// Tests what Compile refuses, and with which messages: errors of its own, and programs that do not fit.
+// Tests what Compile refuses, and with which messages: errors that Compile itself finds, and programs that do not fit.
 #include <string>
 
 #include "absl/strings/match.h"

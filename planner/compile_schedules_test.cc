@@ -1,5 +1,5 @@
-// Compiles programs for every schedule with a flush: they are proven, and as fast as the schedule alone. By default the
-// test covers a sample of the plans; with --full it covers all of them.
+// Compiles programs for every schedule with a flush. Each program must be proven, and as fast as the schedule alone. By
+// default the test covers a sample of the plans; with --full it covers all of them.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -83,7 +83,7 @@ void ExpectSound(const Program& program) {
   for (const Finding& finding : FindViolations(program)) ADD_FAILURE() << finding.rule << ": " << finding.message;
 }
 
-// Simulated with unit costs and free transfers, a program takes as long as its slots alone.
+// Checks that with unit costs and free transfers a simulated program takes as long as its slots alone.
 void ExpectUnitCosts(const Program& program, int limit) {
   PipelineSchedule schedule = ScheduleOfProgram(program);
   if (schedule.message_driven) schedule.message_driven->limit = limit;
@@ -130,7 +130,7 @@ TEST_P(EveryScheduleTest, GivesAProvenProgramAsFastAsItself) {
       const Recipe recipe = MakeRecipe(batch, halves ? "microbatch_sequences: 2" : "");
       auto program = CompilePlan(Model(), recipe, MakePlan(pipe, 1, variant), TinyCluster(), {});
       if (!program.ok()) {
-        // The schedule itself does not support this size.
+        // The schedule itself does not support this number of ranks or microbatches.
         EXPECT_EQ(program.status().code(), absl::StatusCode::kInvalidArgument) << program.status();
         const std::string message(program.status().message());
         EXPECT_TRUE(absl::StrContains(message, "ranks") || absl::StrContains(message, "microbatches") ||
@@ -185,7 +185,7 @@ TEST_P(EveryScheduleTest, TransfersGoInAnyOrder) {
     for (const char* placement : {"EARLY", "DEFERRED"}) {
       for (const char* grouped : {"false", "true"}) {
         SCOPED_TRACE(absl::StrCat(order, " ", placement, " ", grouped));
-        // Only --full tests the default, and settings that are refused for every schedule.
+        // Only --full tests the default settings, and settings that are refused for every schedule.
         if (!full && std::string(placement) == "EARLY" && std::string(grouped) == "false") continue;
         const Plan plan = MakePlan(
             4, 1, absl::StrCat("name: '", std::string(entry.name), "'"),

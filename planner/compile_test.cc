@@ -102,7 +102,7 @@ TEST_P(EveryPlanTest, GivesAProvenAndTightProgram) {
       EXPECT_GE(t.device_arena_bytes(), ListPeak(t)) << t.name();
     }
     if (c.clip == "1" && c.pipe % 4 == 0) {
-      // The verifier finds nothing either.
+      // FindViolations agrees: it finds nothing.
       for (const Finding& finding : FindViolations(*program)) ADD_FAILURE() << finding.rule << ": " << finding.message;
     }
   }
@@ -140,7 +140,7 @@ TEST(CompileTest, TiedTensorIsSummedOverItsTwoStagesInModelOrder) {
   EXPECT_THAT(holders, testing::ElementsAre(0, 3));
 }
 
-// A ring over the whole mesh would take rounds in proportion to the number of ranks.
+// With one ring over the whole mesh, the number of rounds would grow with the number of ranks.
 TEST(CompileTest, LossesAreSummedAxisByAxis) {
   for (int data : {1, 2}) {
     auto program = CompileCase({4, data}, TinyGpt2(8), "collective: 'ring'");

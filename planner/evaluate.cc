@@ -72,8 +72,8 @@ absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
   WEFT_ASSIGN_OR_RETURN(made.program, LowerPlan(inputs, candidate.cost == nullptr ? own_cost : *candidate.cost,
                                                 candidate.evaluation, &made.layers_per_stage, /*notes=*/nullptr));
   if (candidate.post_validate && inputs.plan.post_validation()) {
-    // Freezing decides the order of the schedule later. The state that post-validation keeps does not depend on the
-    // order.
+    // The program of a plan with freeze gets its static order only later, but the state that post-validation keeps does
+    // not depend on the order.
     if (inputs.plan.schedule().freeze()) made.program.set_compute_order(STATIC_ORDER);
     WEFT_RETURN_IF_ERROR(PostValidate(&made.program));
   }

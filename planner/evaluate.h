@@ -1,4 +1,4 @@
-// Compiles a candidate plan and finds its program, the memory that each rank needs, and the time of an iteration.
+// Evaluates a candidate plan: compiles it and finds the memory that each rank needs and the time of an iteration.
 #ifndef WEFT_PLANNER_EVALUATE_H_
 #define WEFT_PLANNER_EVALUATE_H_
 
@@ -18,33 +18,34 @@
 
 namespace weft::planner {
 
-// A plan to be judged. Everything in it is borrowed.
+// A plan to evaluate. The caller must keep everything that it refers to alive.
 struct Candidate {
-  // Leaves no choice open for the compiler (compiler/compile.h).
+  // The plan and the other inputs. The plan must leave no choice open for the compiler (compiler/compile.h).
   const PlanInputs& inputs;
-  // Durations of steps, as CostsOf(inputs) returns them; null = CostsOf is called.
+  // Durations of steps, as CostsOf(inputs) returns them. If null, Evaluate calls CostsOf itself.
   const StepCost* cost = nullptr;
-  // Also compile the evaluation program, whose arenas count too.
+  // If true, also compiles the evaluation program, whose arenas count too.
   bool evaluation = false;
-  // Apply plan.post_validation.
+  // If true, applies plan.post_validation.
   bool post_validate = true;
-  // Prove and simulate the program. If false, only the program and its arenas are known.
+  // If true, proves and simulates the program. If false, only the program and its arenas are known.
   bool simulate = true;
-  // The network and the runtime that the time is for; null = weft's own executor.
+  // The network model and the runtime for the simulation; null = weft's own executor.
   std::string network = "analytic";
   const Runtime* runtime = nullptr;
-  // Also trace one iteration.
+  // If true, also traces one iteration.
   bool trace = false;
   // If the fullest rank needs more bytes than this, the program is neither proven nor simulated.
   int64_t most_bytes = std::numeric_limits<int64_t>::max();
 };
 
 struct Evaluation {
-  // Proven if the candidate was simulated. If the program does not fit, its does_not_fit field is still not set.
+  // The program. It is proven if the candidate was simulated. Its does_not_fit field is not set, even if it does not
+  // fit.
   Program program;
   std::vector<int32_t> layers_per_stage;
-  // By pipe rank, the bytes of the fullest rank: its device arena or, under a runtime, all that the framework takes
-  // besides the reserve of the device.
+  // For each pipe rank, the bytes of the fullest of its ranks: its device arena or, under a runtime, all that the
+  // framework takes besides the reserve of the device.
   std::vector<int64_t> rank_bytes;
   // Whether every rank fits the device that it is placed on.
   bool fits = true;

@@ -14,7 +14,8 @@
 namespace weft::planner {
 namespace {
 
-// The slots of a template, by Action.id. A message-driven program has no pairs (rule P6).
+// Maps Action.id to the slot of the action, for one template. A message-driven program has no pairs (rule P6), so an
+// action has at most one slot.
 std::unordered_map<int32_t, Slot> SlotsById(const Template& t) {
   std::unordered_map<int32_t, Slot> slots;
   for (const Action& action : t.body()) {
@@ -41,7 +42,8 @@ absl::StatusOr<FrozenSchedule> FreezeRun(const PipelineSchedule& schedule, const
   for (const RankTrace& rank : run.trace->ranks()) {
     const auto& known = slots[TemplateOfRank(program, rank.rank())];
     std::vector<Slot> order;
-    // An action has several events, in order of their start. The first one gives its place in the order.
+    // An action has several events, in order of their start. Only the first one decides the action's place in the
+    // order.
     std::vector<bool> started;
     for (const TraceEvent& event : rank.events()) {
       auto slot = known.find(event.action());

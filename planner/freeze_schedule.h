@@ -1,4 +1,4 @@
-// Turns a message-driven schedule into a static one: the order of a simulated step of its program.
+// Turns a message-driven schedule into a static one, with the order in which a simulated step ran.
 #ifndef WEFT_PLANNER_FREEZE_SCHEDULE_H_
 #define WEFT_PLANNER_FREEZE_SCHEDULE_H_
 

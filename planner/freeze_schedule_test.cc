@@ -37,7 +37,8 @@ Cluster MakeCluster(double latency) {
                                      latency, " } "));
 }
 
-// Cases: free links and equal stages, slow links, and one stage far slower than the others.
+// The cases differ in their links and stages: free links and equal stages, slow links, and one stage far slower than
+// the others.
 struct Case {
   const char* name;
   double latency;

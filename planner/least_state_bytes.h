@@ -1,5 +1,5 @@
-// Computes, from the plan alone, a lower bound of the bytes that a model's states take on a device. A plan whose bound
-// does not fit need not be compiled.
+// Computes, from the plan alone, a lower bound on the bytes that a model's states take on a device. If the bound does
+// not fit, the plan need not be compiled.
 #ifndef WEFT_PLANNER_LEAST_STATE_BYTES_H_
 #define WEFT_PLANNER_LEAST_STATE_BYTES_H_
 

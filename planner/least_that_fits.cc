@@ -6,7 +6,7 @@ namespace weft::planner {
 
 std::optional<Strengths> LeastThatFits(const Strengths& strongest, int slow,
                                        const std::function<TryOutcome(const Strengths&)>& attempt) {
-  // Tries the changes. As long as the try would take too long, makes the slow change weaker.
+  // Tries the changes. While a try would take too long, makes the change `slow` weaker and tries again.
   const auto in_time = [&](Strengths* strengths) {
     TryOutcome outcome = attempt(*strengths);
     while (outcome == TryOutcome::kTooLong && (*strengths)[slow] > 0) {

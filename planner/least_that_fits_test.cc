@@ -38,7 +38,7 @@ TEST(LeastThatFits, IsTheLeast) {
   EXPECT_EQ(tries, 1);
 }
 
-// Either of the two changes is enough, so the first one is dropped.
+// Each of the two changes is enough alone, so the search drops the first one.
 TEST(LeastThatFits, SparesTheFirstFirst) {
   const auto attempt = [](const Strengths& s) { return s[0] + s[1] > 0 ? TryOutcome::kFits : TryOutcome::kDoesNotFit; };
   EXPECT_THAT(*LeastThatFits({1, 1}, 1, attempt), ElementsAre(0, 1));

@@ -1,4 +1,4 @@
-// Figures by which tests compare plans: the time and the memory of their programs.
+// Computes the figures by which tests compare plans: the time and the memory of their programs.
 #ifndef WEFT_PLANNER_PLAN_FIGURES_TESTING_H_
 #define WEFT_PLANNER_PLAN_FIGURES_TESTING_H_
 

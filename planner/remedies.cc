@@ -18,7 +18,7 @@ namespace {
 // The bucket size that plan.offload.bucket_elements = 0 stands for.
 constexpr int64_t kDefaultBucketElements = int64_t{1} << 24;
 
-// A recipe and a plan with a change. `change` holds the flags that make this change; empty = unchanged.
+// A recipe and a plan after some changes. `change` holds the flags that make these changes; empty = unchanged.
 struct Variant {
   Recipe recipe;
   Plan plan;
@@ -33,7 +33,7 @@ std::optional<Variant> With(Variant variant, absl::string_view setting) {
   return variant;
 }
 
-// Sets the mode of recompute. The flag changes no other field, so plans whose mode has further fields are left
+// Sets the mode of recompute. The flag changes no other field, so a plan whose present mode uses further fields is left
 // unchanged.
 Change RecomputeMode(Recompute::Mode mode) {
   return [mode](Variant variant) -> std::optional<Variant> {
@@ -112,8 +112,8 @@ std::optional<Variant> KeepAll(Variant variant) {
 }
 
 // Makes offload buckets smaller, so that fewer states are on the device at a time. The new bucket has 1/`part` of the
-// present bucket's elements, or of a rank's elements if these are fewer. A rank's elements are the parameters divided
-// by the ranks of a replica.
+// elements of the present bucket, or of a rank's elements if these are fewer. The elements of a rank are the model's
+// parameters divided by the ranks of a replica.
 Change SmallerBuckets(int64_t parameters, int64_t part) {
   return [parameters, part](Variant variant) -> std::optional<Variant> {
     const Mesh& mesh = variant.plan.mesh();
@@ -148,7 +148,7 @@ Change MoreRanks(std::string axis, int64_t factor, const Cluster& cluster, int l
   };
 }
 
-// Changes of one kind, each stronger than the one before.
+// Changes of one kind, from the weakest to the strongest.
 using Ladder = std::vector<Change>;
 
 // Makes one change and then another, which may be possible only after the first.
@@ -159,7 +159,7 @@ Change Both(Change first, Change second) {
   };
 }
 
-// All microbatch sizes that divide the present one, larger ones first.
+// Changes to all microbatch sizes that divide the present one, larger sizes first.
 Ladder Microbatches(const Recipe& recipe) {
   const int64_t now = std::max<int64_t>(1, recipe.microbatch_sequences());
   std::set<int64_t> parts;
@@ -173,7 +173,7 @@ Ladder Microbatches(const Recipe& recipe) {
   return ladder;
 }
 
-// The kinds of changes that may be combined. Kinds that cost more time come first, and are dropped first.
+// The kinds of changes that may be combined. Kinds that cost more time come first, and the search drops these first.
 enum LadderIndex { kPipe, kTensor, kOffload, kRecomputeAll, kZero, kMicrobatch, kSchedule, kReshard, kLadders };
 
 std::vector<Ladder> AllLadders(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers,
@@ -212,8 +212,8 @@ class Search {
   Variant AsItIs() const { return {recipe_, plan_, ""}; }
   bool NoneFound() const { return remedies_.found.empty(); }
 
-  // Returns true if `first` fits and is recorded as one more remedy. `gentler` replaces it if it fits too. It is tried
-  // later, because it is less likely to fit or takes more compilations.
+  // Tries `first`. If it fits, records it as one more remedy and returns true. Finish later replaces it by `gentler`,
+  // if that fits too. `gentler` is tried later because it is less likely to fit or takes more compilations.
   bool Attempt(const std::optional<Variant>& first, std::optional<Variant> gentler) {
     if (AllFound()) return false;
     std::optional<Remedy> remedy = RemedyOf(first);
@@ -246,7 +246,8 @@ class Search {
   }
 
   Remedies Finish() {
-    // Spend only the remaining tries on gentler variants: finding more remedies is worth more.
+    // Gentler variants get only the tries that remain, because finding more remedies is worth more. So they do not
+    // count as a stopped search.
     const bool stopped = remedies_.stopped && !AllFound();
     for (size_t i = 0; i < remedies_.found.size(); ++i) {
       if (std::optional<Remedy> gentler = RemedyOf(gentler_[i])) remedies_.found[i] = *std::move(gentler);
@@ -278,7 +279,7 @@ class Search {
     return Remedy{variant->change, *bytes};
   }
 
-  // Makes the changes with these strengths, except those that no longer apply after the earlier ones.
+  // Makes the changes with these strengths. A change that no longer applies after the earlier ones is left out.
   Variant AtOnce(const std::vector<Ladder>& ladders, const Strengths& strengths) const {
     Variant variant = AsItIs();
     for (size_t i = 0; i < ladders.size(); ++i) {
@@ -313,7 +314,7 @@ class Search {
 
 Remedies FindRemedies(const Recipe& recipe, const Plan& plan, const Cluster& cluster, int layers, int64_t parameters,
                       const Shortage& shortage, int wanted, const TryPlan& try_plan, const OnTry& on_try) {
-  // For a kind above 0, no further change of the kind is tried after one has given a remedy.
+  // Kinds of changes. For a kind above 0, no further change of the kind is tried after one of them has given a remedy.
   constexpr int kAny = 0, kRecompute = 1, kKeep = 2, kBuckets = 3;
   struct Numbered {
     int kind;

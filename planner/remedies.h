@@ -19,18 +19,18 @@ namespace weft::planner {
 struct Remedy {
   // The change as flags, e.g. "--set recompute.mode=FULL --set mbs=2".
   std::string change;
-  // Planned bytes of the memory that was short.
+  // Bytes of the memory that was short, as planned with the change.
   int64_t planned_bytes = 0;
 };
 
 struct Remedies {
   std::vector<Remedy> found;
-  // All changes that were tried, including those found.
+  // All changes that were tried, including those that fit.
   std::vector<std::string> tried;
   // True if `try_plan` ended the search before the wanted number of remedies was found, with more changes left to try.
   bool stopped = false;
-  // `at_once`: the search tried all changes together. `left_out`: it left out some of these tries, because they take
-  // too long or would exceed kMaxTries.
+  // `at_once` is true if the search tried all changes together. `left_out` is true if it left out some of these tries,
+  // because they take too long or would exceed kMaxTries.
   bool at_once = false;
   bool left_out = false;
 };
@@ -46,8 +46,8 @@ struct Shortage {
 // Called before each try with its description, e.g. "--set mbs=2, 3 of at most 40"; may be null.
 using OnTry = std::function<void(absl::string_view)>;
 
-// The planned bytes of the fullest rank, or, if host memory is short, of the fullest node. If the try gave no number,
-// the reason: any outcome except kFits.
+// The result of a try: the planned bytes of the fullest rank, or, if host memory is short, of the fullest node. If the
+// try gave no number, the reason: any outcome except kFits.
 using TriedBytes = std::variant<int64_t, TryOutcome>;
 using TryPlan = std::function<TriedBytes(const Recipe& recipe, const Plan& plan)>;
 
@@ -55,12 +55,12 @@ using TryPlan = std::function<TriedBytes(const Recipe& recipe, const Plan& plan)
 //
 // If host memory is short, the first changes keep offloaded data on the devices. If device memory is short, the first
 // one keeps fewer gathered parameters. Then come recompute, smaller offload buckets, the schedule, smaller
-// microbatches, states cut over replicas, offloaded states, more of the ranks for each replica, and then changes with
-// all layers recomputed. Buckets and offloaded states are tried only if device memory is short. If recomputing all
-// layers is not enough, or the plan has recompute FIT, each change is first tried with all layers recomputed. If that
-// fits, the change alone is tried at the end. If none of this is enough, all compatible changes are combined. If they
-// fit, the result is one remedy with no more changes than needed and with the largest microbatch that fits, unless some
-// tries were left out.
+// microbatches, states that are sharded over replicas, offloaded states, more ranks for each replica, and then changes
+// together with recomputing all layers. Buckets and offloaded states are tried only if device memory is short. If
+// recomputing all layers is not enough, or the plan has recompute FIT, each change is first tried with all layers
+// recomputed. If that fits, the change alone is tried at the end. If none of this is enough, all compatible changes are
+// combined. If they fit, the result is one remedy with no more changes than needed and with the largest microbatch that
+// fits, unless some tries were left out.
 //
 // Every remedy was tried exactly as it is returned. There are at most kMaxTries tries. `recipe` and `plan` are as the
 // user gave them, `layers` bounds the stages, `parameters` is the model's number of parameters.

@@ -37,7 +37,8 @@ Cluster ClusterOf(int64_t devices) {
   return cluster;
 }
 
-// 600 bytes of states, and 400 bytes of activations for 4 sequences, both divided by the ranks of a replica.
+// A stand-in for the compiler: a plan needs 600 bytes of states, and 400 bytes of activations for 4 sequences. Both are
+// divided by the ranks of a replica.
 TriedBytes Bytes(const Recipe& recipe, const Plan& plan) {
   const int64_t ranks = AxisSize(plan.mesh(), "pipe") * AxisSize(plan.mesh(), "x");
   const int64_t kept = plan.schedule().name() == "gpipe" ? 2 : 1;
@@ -85,7 +86,8 @@ TEST(FindRemedies, GivesUpWhatZeroKeeps) {
   auto remedies = FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes);
   ASSERT_EQ(remedies.found.size(), 1u);
   EXPECT_EQ(remedies.found[0].change, "--set zero.reshard=BY_BENEFIT");
-  // With LAYERS, the flag would change the mode but leave the list of layers in the plan, so weft does not propose it.
+  // With mode LAYERS, the flag would change the mode but leave the list of layers in the plan, so weft does not propose
+  // it.
   plan.mutable_zero()->set_reshard(Zero::LAYERS);
   EXPECT_TRUE(FindRemedies(RecipeOf(4), plan, ClusterOf(2), 8, 1000, {false, 500}, 1, bytes).found.empty());
 }
@@ -167,7 +169,7 @@ TEST(FindRemedies, KeepsOtherTensorAxes) {
   ExpectTrue(remedies, recipe, plan, 500);
 }
 
-// Bytes on the host: 600 of states, 400 of activations.
+// A stand-in for the compiler: returns bytes on the host, 600 of states and 400 of activations.
 TriedBytes HostBytes(const Recipe&, const Plan& plan) {
   const Offload& offload = plan.offload();
   if (!offload.optimizer() && offload.bucket_elements() + offload.buckets_per_reduce() > 0) {

@@ -57,7 +57,7 @@ void AddExposed(const Program& program, const RankTrace& trace, std::map<int32_t
     if (action == actions.end() || action->second->operands().empty()) continue;
     const std::optional<int32_t> layer = LayerOf(program.segments(action->second->segment()).steps(event.step()));
     if (!layer) continue;
-    // Start at the end of the last compute that begins before the gather.
+    // Start at the end of the last computation that begins before the gather.
     auto next = std::upper_bound(computed.begin(), computed.end(),
                                  std::make_pair(event.start_ps(), std::numeric_limits<int64_t>::max()));
     int64_t from = event.start_ps();
@@ -71,7 +71,8 @@ void AddExposed(const Program& program, const RankTrace& trace, std::map<int32_t
   }
 }
 
-// Used if a trace would be too large: adds the gathers' whole time, as if nothing ran beside them.
+// Like AddExposed, for programs whose trace would be too large: adds the whole time of the gathers, as if nothing ran
+// beside them.
 absl::Status AddAlone(const Program& program, const StepCost& cost, std::map<int32_t, GatheredLayer>& layers) {
   for (const Template& t : program.templates()) {
     for (const Action& action : t.body()) {
@@ -132,7 +133,7 @@ absl::Status ResolveReshard(PlanInputs& inputs, const StepCost& cost, bool evalu
     return absl::OkStatus();
   }
   PlanInputs tried = inputs;
-  // Every candidate uses the partition of the first one.
+  // The partition of the first candidate becomes the partition of all later ones.
   const TryReshard attempt = [&](const Zero& candidate) -> absl::StatusOr<ReshardTrial> {
     *tried.plan.mutable_zero() = candidate;
     const Candidate traced = {

@@ -12,7 +12,7 @@
 namespace weft::planner {
 
 // Replaces BY_BENEFIT in the plan. All other choices (recompute, partition, transfers) must be resolved before.
-// `evaluation`: the program will have an evaluation, which counts for its memory.
+// `evaluation`: true if the program will have an evaluation, which then counts for its memory.
 absl::Status ResolveReshard(PlanInputs& inputs, const StepCost& cost, bool evaluation, std::vector<std::string>* notes);
 
 }  // namespace weft::planner

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 PlanInputs Inputs(const std::string& zero, int data = 4) {
-  // Gathers take about as long as the computation beside them.
+  // On this cluster, gathers take about as long as the computation beside them.
   Cluster cluster = TinyCluster();
   cluster.mutable_intra_node()->set_bytes_per_second(1e9);
   auto inputs = ResolveInputs(TinyGpt2(3), Parse<Recipe>("sequence_length: 16 global_batch_sequences: 16"),

@@ -10,30 +10,31 @@
 
 namespace weft::planner {
 
-// Microbatches of a replica in one step, before anything is resolved: at least 1.
+// Number of microbatches of a replica in one step, computed from the unresolved recipe and plan; at least 1.
 int64_t MicrobatchesOfAReplica(const Recipe& recipe, const Plan& plan);
 
 // Bounds the search by the work of its compilations instead of their time, so that a plan gets the same message on
-// every machine. Each compilation is assumed to take the same work as that of the refused program.
+// every machine. Each compilation is assumed to take the same work as the compilation of the refused program.
 class TryBudget {
  public:
-  // Actions and steps of all programs tried. Each takes about 0.2 ms of a core in a build without -c opt: 8 s in all.
+  // Limit on the work: the number of actions and steps of all programs tried. Each takes about 0.2 ms of a core in a
+  // build without -c opt, so the limit is about 8 s.
   static constexpr int64_t kMaxWork = 40000;
 
   // `layers` is the model's number of layers.
   TryBudget(const Program& refused, int layers);
 
-  // Returns true if one more plan may be tried, with this recompute and `times` the microbatches. If the recompute must
-  // be chosen, a try takes one compilation for each candidate. A plan that takes one compilation and has at most
-  // kFewTimes the microbatches may always be tried first. It may also be tried second, if one try is within kMaxWork:
-  // the search first recomputes all layers, then combines that with another change.
+  // Returns true if one more plan may be tried, with this recompute and `times` as many microbatches as the refused
+  // plan. If the recompute must be chosen, a try takes one compilation for each candidate. A plan that takes one
+  // compilation and has at most kFewTimes as many microbatches may always be tried first. It may also be tried second,
+  // if one try is within kMaxWork: the search first recomputes all layers, then combines that with another change.
   bool Has(const Recompute& recompute, int64_t times = 1) const;
-  // Counts one such try.
+  // Counts the work of one try of such a plan.
   void Spend(const Recompute& recompute, int64_t times = 1);
 
-  // Up to kFewTimes the microbatches count as no additional work. Each multiple beyond kFewTimes adds the actions of
-  // the program to the work. Such a plan is tried only if kFewTries of them would be within kMaxWork, because a plan
-  // that fits is then compared with others.
+  // Up to kFewTimes as many microbatches count as no additional work. Each further multiple adds the actions of the
+  // program to the work. A plan with more than kFewTimes as many is tried only if kFewTries such tries would be within
+  // kMaxWork, because a plan that fits is then compared with others.
   static constexpr int64_t kFewTimes = 8;
   static constexpr int64_t kFewTries = 16;
 

@@ -5,7 +5,7 @@
 namespace weft::planner {
 namespace {
 
-// Half of the work is actions, half steps.
+// Returns a program whose work consists of actions and steps, half each.
 Program ProgramOf(int work) {
   Program program;
   Template& t = *program.add_templates();
@@ -63,7 +63,7 @@ TEST(TryBudget, SpentTriesAreGone) {
   EXPECT_FALSE(budget.Has(Mode(Recompute::FULL)));
 }
 
-// If the ranks of some replicas are used for other axes, the remaining replicas get their microbatches.
+// If the ranks of some replicas are used for other axes, each remaining replica gets more microbatches.
 TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
   Recipe recipe;
   Plan plan;
@@ -82,7 +82,7 @@ TEST(TryBudget, MicrobatchesAreThoseOfAReplica) {
   EXPECT_EQ(MicrobatchesOfAReplica(recipe, plan), 1);
 }
 
-// Up to kFewTimes the microbatches count as no additional work. More microbatches do count.
+// Up to kFewTimes as many microbatches count as no additional work. More microbatches do count.
 TEST(TryBudget, ManyMicrobatchesAreManyActions) {
   const auto tries_of = [](int work, int64_t times) {
     TryBudget budget(ProgramOf(work), 8);

@@ -47,20 +47,20 @@ bool SameButRecompute(const Recipe& recipe, Plan plan, const Recipe& other_recip
 // True if the split of layers over pipe ranks does not depend on the cost of the layers.
 bool PartitionIsFixed(const Plan& plan, const PlanInputs& inputs) {
   if (AxisSize(plan.mesh(), "pipe") == 1 || plan.partition().layers_per_stage_size() > 0) return true;
-  // Each stage has one layer.
+  // True if each stage has one layer: there is only one partition then.
   const auto& placement = inputs.schedule.placement;
   return !placement.empty() && static_cast<int>(placement[0].size()) >= LayersOf(inputs.model);
 }
 
-// True if the chosen interval needs no more memory than interval 1. This holds if the choice compares arenas that hold
-// everything and are planned as in the final program.
+// True if the interval that INTERVAL without a number chooses is certain to need no more memory than interval 1. This
+// holds if the choice compares the arenas of the final program.
 bool FirstIntervalNeedsMost(const Plan& plan, const Cluster& cluster) {
   return plan.recompute().mode() == Recompute::INTERVAL && plan.recompute().interval() == 0 &&
          plan.transfer_placement() != FASTEST && !plan.schedule().freeze() && plan.offload().activation_layers() == 0 &&
          cluster.other_devices_size() == 0;
 }
 
-// Tries other plans in place of one plan that was refused.
+// Tries changed plans in place of one plan that was refused.
 class Tries {
  public:
   Tries(const Program& refused, const Recipe& recipe, const Plan& plan, const PlanInputs& inputs)
@@ -70,8 +70,8 @@ class Tries {
         shortage_(ShortageOf(refused, inputs.cluster)),
         parameters_(ParametersOf(inputs.model)),
         budget_(refused, LayersOf(inputs.model)) {
-    // Recomputing changes durations, and they can change the order of transfers and thus the arenas. A sixteenth of the
-    // capacity is more than that effect.
+    // Recomputation changes durations. Durations can change the order of transfers, and thus the arenas. A sixteenth of
+    // the capacity is more than that effect.
     recomputing_all_is_vain_ = !shortage_.host && PartitionIsFixed(plan, inputs) &&
                                BytesWithoutSaved(refused) - shortage_.capacity > shortage_.capacity / 16;
   }
@@ -85,8 +85,8 @@ class Tries {
     const Plan most = NeedingMost(plan);
     const int64_t times = MicrobatchesOfAReplica(recipe, plan) / MicrobatchesOfAReplica(recipe_, plan_);
     if (!budget_.Has(most.recompute(), times)) {
-      // If only this plan is too slow, the search continues: recomputing all layers, or fewer microbatches, may be fast
-      // enough.
+      // If only this plan is too slow, the search continues, because a plan that recomputes all layers, or one with
+      // fewer microbatches, may be fast enough.
       const bool slow = most.recompute().mode() == Recompute::FIT || times > TryBudget::kFewTimes;
       return slow ? TryOutcome::kTooLong : TryOutcome::kStopped;
     }
@@ -114,7 +114,7 @@ class Tries {
     if (!shortage_.host && LeastStateBytes(resolved->recipe, resolved->plan, parameters_) > shortage_.capacity) {
       return TryOutcome::kDoesNotFit;
     }
-    // Recompute cannot help: even without saved activations, the plan does not fit.
+    // Recomputing more cannot help, because the plan does not fit even without saved activations.
     if (recomputing_all_is_vain_ && SameButRecompute(recipe_, plan_, recipe, plan)) return TryOutcome::kDoesNotFit;
     return std::nullopt;
   }
@@ -122,7 +122,7 @@ class Tries {
   // Replaces the plan's open choices by those that need the most of the memory that is short. One compilation is then
   // enough.
   Plan NeedingMost(Plan plan) const {
-    // BY_BENEFIT chooses AFTER_FORWARD if nothing else fits.
+    // If nothing else fits, BY_BENEFIT chooses AFTER_FORWARD, which needs the least memory.
     if (plan.zero().reshard() == Zero::BY_BENEFIT) plan.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
     if (FirstIntervalNeedsMost(plan, inputs_.cluster)) plan.mutable_recompute()->set_interval(1);
     return plan;

@@ -21,7 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The head costs more than one layer, so the 7 stages have other layers with full recompute than with none.
+// The head costs more than one layer. So with full recompute the 7 stages have other layers than without recompute.
 const ModelGraph& Model() {
   static const auto* const model = new absl::StatusOr<ModelGraph>(ImportHuggingFaceConfig(
       R"({"model_type": "gpt2", "vocab_size": 300, "n_positions": 16, "n_embd": 16, "n_head": 2, "n_layer": 12})",

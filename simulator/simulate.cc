@@ -191,7 +191,8 @@ void CompleteReport(const Program& program, const Program& planned, const Simula
   simulation.tightest_rank = tightest.rank;
   simulation.report.set_network(options.network);
   simulation.report.set_cost(options.cost);
-  // Such a cost does not give the devices' real times, so no fraction of the devices' peaks follows from it.
+  // A cost model that does not know devices gives no real times, so no fraction of the devices' peaks follows from its
+  // times.
   if (!KnowsDevice(options.cost)) {
     simulation.report.clear_mfu();
     simulation.report.clear_mfu_causal();

@@ -26,7 +26,7 @@ struct SimulateOptions {
   bool trace = false;
   int trace_repetitions = 1;
   // Find the critical path of the isolated repetition: critical_kinds and critical_actions of the report. This keeps
-  // every step, so it is ResourceExhausted if a trace of one repetition would be.
+  // every step, so Simulate returns ResourceExhausted if a trace of one repetition would be too large.
   bool explain = false;
   // For a post-validated program (rule P15): simulate the run in which every VALIDATE finds the norm too large, instead
   // of the run in which none does.

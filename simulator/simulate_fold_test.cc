@@ -137,8 +137,8 @@ void AddSumOverX(Segment& segment, int64_t elements) {
   sum.mutable_collective()->set_algorithm("ring");
 }
 
-// 4 stages x 8 replicas x 4 ranks on x; `axes` has the axes innermost first. It has transfers between stages, sums of
-// gradients over replicas, and a sum over x in every segment.
+// A program with 4 stages x 8 replicas x 4 ranks on x; `axes` has the axes innermost first. The program has transfers
+// between stages, sums of gradients over replicas, and a sum over x in every segment.
 Program TrainingProgram(const std::vector<std::string>& axes) {
   Program program = GPipeProgram(/*ranks=*/4, /*microbatches=*/3, /*bytes=*/5'000'000);
   program.mutable_precision()->set_compute(BF16);

@@ -268,7 +268,8 @@ TEST(Simulate, Refusals) {
 }
 
 TEST(Simulate, RefusesWhatDoesNotFitInMemory) {
-  // The trace would have 2^20 ranks with 1,000 actions each, although the program's file has only a few kilobytes.
+  // The simulation would hold the state of 2^20 ranks with 1,000 actions each, although the program's file has only a
+  // few kilobytes.
   Program program = TestProgram(4, 250);
   MeshAxis* data = program.mutable_mesh()->add_axes();
   data->set_name("data");
@@ -408,8 +409,8 @@ TEST(Simulate, CollectivesOfSegments) {
   }
   EXPECT_GT(gathered, 0.2e-6 - 1e-12);
   EXPECT_LT(tensor, 4 * 0.4e-6);
-  // Bytes that rank 0 sends in one repetition, by purpose. It has four microbatches: half of the 400 bytes of each
-  // gather, all 400 bytes of each sum, and the messages between stages.
+  // Bytes that rank 0 sends in one repetition, by purpose. The program has four microbatches: half of the 400 bytes of
+  // each gather, all 400 bytes of each sum, and the messages between stages.
   ASSERT_EQ(report.per_rank(0).sent_size(), 3);
   EXPECT_EQ(report.per_rank(0).sent(0).purpose(), "gather_weights");
   EXPECT_EQ(report.per_rank(0).sent(0).bytes(), 4 * 200);

@@ -39,7 +39,7 @@ void AddLatency(Link* link, Figures& figures) {
   AddFigure(link, &Link::overhead_seconds, &Link::set_overhead_seconds, figures);
 }
 
-// Parts that the cluster does not have stay absent.
+// This and the following functions add no part to the cluster that it does not have.
 void NicFigures(Cluster& cluster, Figures& figures) {
   if (cluster.has_inter_node()) AddBandwidth(cluster.mutable_inter_node(), figures);
 }

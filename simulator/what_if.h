@@ -1,4 +1,4 @@
-// Simulates the same program again on a cluster with a faster part, to find the gain of a faster part.
+// Simulates a program again on a cluster with faster parts, to find how much time they save.
 //
 //   change     multiplies                                                           faster with
 //   nic        inter_node.bytes_per_second                                          more
@@ -13,8 +13,8 @@
 // that are stated as fractions (efficiencies, tiles, oversubscription, slow interfaces) are not changed, so they apply
 // to the changed figures. Measured rates of kernels follow term by term: flops_per_second with compute,
 // bytes_per_second with memory, overhead_seconds with launch. The lower edges of tables are not changed, and neither is
-// the share of a device that a collective takes from computation beside it. The program is not changed either: a plan
-// that was chosen for the machine is not chosen again.
+// what a collective takes from the computation beside it (Device.communication_load). The program is not changed
+// either: a plan that was chosen for the machine is not chosen again.
 #ifndef WEFT_SIMULATOR_WHAT_IF_H_
 #define WEFT_SIMULATOR_WHAT_IF_H_
 

@@ -1,6 +1,6 @@
-// If a part of a machine becomes faster, no run becomes slower, provided that the order of work does not depend on
-// time: random programs of fixed order on random machines, every change on every network. Each step then takes at most
-// as long as before, and a step that starts once its waits are over starts no later.
+// Tests that no run becomes slower if a part of a machine becomes faster, provided that the order of work does not
+// depend on time. The tests make every change on every network, with random programs of fixed order on random machines.
+// Each step then takes at most as long as before, and a step that starts once its waits are over starts no later.
 //
 // The tests leave out cases where a run may become slower:
 //   - compute that is chosen at run time (P6) or waits for shared slots (P3): less time may bring another order;

@@ -1,7 +1,7 @@
 // The class behind random_program.h. It draws events in one global order and appends them to the lists of all
 // participants, so actions only wait for earlier events and no deadlock is possible. Every conflict on bytes gets a
-// dependency. At the end it shuffles the lists but keeps the order on each stream. This changes only the text of the
-// program and whatever depends on the order in its lists.
+// dependency. At the end it shuffles the lists but keeps the order on each stream. The shuffle changes only the
+// program's text and results that depend on the order in its lists.
 #ifndef WEFT_TESTS_RANDOM_GENERATOR_H_
 #define WEFT_TESTS_RANDOM_GENERATOR_H_
 

@@ -85,7 +85,7 @@ void ActionMessages::CheckCollective(const Action& action) {
     const int64_t size = GroupFault(program_.mesh(), action.group()).empty() ? GroupSize(program_, action.group()) : 1;
     const int64_t gathers = action.kind() == ALL_GATHER ? size : 1,
                   scatters = action.kind() == REDUCE_SCATTER ? size : 1;
-    // Divides instead of multiplying, although arenas have at most 2^50 bytes and meshes at most 2^20 ranks.
+    // Divides, because a product could overflow: arenas have up to 2^50 bytes and meshes up to 2^20 ranks.
     const bool fits =
         b.bytes() / gathers == a.bytes() / scatters && b.bytes() % gathers == 0 && a.bytes() % scatters == 0;
     if (a.dtype() != b.dtype() || !fits) {

@@ -217,7 +217,7 @@ class TemplateCheck : public ActionCheck {
     }
   }
 
-  // Rule P7: an action that is no copy does not touch host memory.
+  // Rule P7: only copies (FETCH and OFFLOAD) touch host memory.
   void CheckPlaces(const Action& action) {
     for (const auto* list : {&action.operands(), &action.sources(), &action.destinations()}) {
       for (const int b : *list) {

@@ -66,7 +66,7 @@ class ActionSegments : public ActionCheck {
   void CheckCopies(const Action& action, const Segment& segment);
   bool CheckMicrobatches(const Action& action, const Segment& segment, const Step& step);
 
-  // For each segment of an action checked so far, the steps that read their microbatch.
+  // For each segment that was checked with an action so far, the steps that read the microbatch.
   absl::flat_hash_map<int, std::vector<int>> microbatch_steps_;
   RoomOfSteps room_;
   std::vector<int> operand_of_;  // For the current action, by buffer: its first operand, or -1.

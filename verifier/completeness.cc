@@ -190,8 +190,8 @@ class Completeness {
         }
       }
     }
-    // For each action of the body, a bit for each earlier action; set if the action's dependencies, direct or not, make
-    // it wait for that one (distance 0 only).
+    // For each action of the body, one bit for each earlier action. The bit is set if the later action waits for the
+    // earlier one by dependencies of distance 0, directly or through other actions.
     const int words = (count + 63) / 64;
     std::vector<uint64_t> finished(static_cast<size_t>(count) * words, 0);
     for (int a = 0; a < count; ++a) {

@@ -31,7 +31,7 @@ std::string DescribeCuts(const Program& program, const Cuts& cuts);
 struct GroupCuts {
   Cuts cuts;
   bool pipe = false;
-  // The axis on which the group lists coordinates that form neither a block nor a stride; else empty.
+  // The axis on which the group lists coordinates that form neither a block nor a stride; empty if there is none.
   std::string odd;
 };
 GroupCuts CutsOf(const Program& program, const Group& group);
@@ -53,7 +53,7 @@ int64_t PartElements(const Program& program, int tensor, const Cuts& dimensions,
 // Number of elements of a part after `ranges` cut a block of `block` elements, which the cuts of dimensions leave.
 int64_t RangeElements(const Program& program, int64_t block, const Cuts& ranges);
 // True if the ranges of the last `n` cuts lie one after the other, so that one collective can gather them or scatter to
-// them. This requires that all of these cuts but the first divide evenly, so that padding is only at the very end.
+// them. This requires that all of these cuts except the first divide evenly, so that padding is only at the very end.
 bool PaddedAtEnd(const Program& program, int64_t block, const Cuts& ranges, size_t n);
 // DimensionCuts returns the axes that cut dimensions, ascending. RangeCuts returns the axes that cut ranges, in order.
 // Both leave out axes of one rank.

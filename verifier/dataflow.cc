@@ -83,7 +83,7 @@ Symbol Dataflow::SumGradients(const RoleAction& at, Symbol a, const Symbol& b) {
     std::set_intersection(x.pipes.begin(), x.pipes.end(), y.pipes.begin(), y.pipes.end(), std::back_inserter(both));
     if (!both.empty() || x.pipes.empty() || y.pipes.empty()) {
       Bad(Ref(at)->kind() == ALL_REDUCE ? "P9.sync" : "P9.uses", at, "sums the gradient of ", TensorName(x.tensor),
-          " twice", both.empty() ? "" : absl::StrCat(": the gradient of pipe ", both[0], " is in it already"));
+          " twice", both.empty() ? "" : absl::StrCat(": the sum already contains the gradient of pipe ", both[0]));
       return {};
     }
     if (x.stage != y.stage) {

@@ -201,8 +201,8 @@ class Dataflow {
   std::vector<Need> Needs(const std::vector<StageWork>& works) const;
   // Index of the one of `works` that may read the symbol, -1 = none. Marks the needs that the symbol meets.
   int Reader(const Symbol& symbol, const std::vector<StageWork>& works, std::vector<Need>* needs) const;
-  // Checks what the action reads. If the action is for several microbatches, `shares` receives the microbatch that each
-  // range of its operands belongs to.
+  // Checks that the action reads the results that it needs, and no others. If the action is for several microbatches,
+  // `shares` receives the microbatch that each range of its operands belongs to.
   void ReadInputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
                   std::vector<RangeMap<Share>>* shares);
   void WriteOutputs(const RoleAction& at, const Action& action, const std::vector<StageWork>& works,
@@ -228,14 +228,15 @@ class Dataflow {
   // Notes that a PARAM of an asynchronous program received new weights.
   void Publish(const RoleAction& member, int b, const Symbol& weights);
   void Deliver(const RoleAction& member, int i, const Symbol& result);
-  // Checks that each rank contributes to a gather, or receives from a scatter, all elements of its part of the tensor,
-  // in order, over the last `cuts` of the cuts that divide it.
+  // Checks a gather or scatter over the last `cuts` cuts of `ranges`: each rank contributes, or receives, all elements
+  // of its part of the tensor in order.
   void CheckWholePart(const RoleAction& at, int b, int tensor, const Cuts& ranges, size_t cuts, const Symbol& symbol);
   // Results for the i-th source and destination of a collective.
   Symbol Gathered(const RoleAction& at, int i, const GroupCuts& group, Symbol symbol);
   void SumGradient(const RoleAction& at, int i, const GroupCuts& group, ActionKind kind, Symbol* symbol);
   void SumNorms(const RoleAction& at, const GroupCuts& group, Symbol* symbol);
-  // Notes the axes that a sum of losses covers. A sum may cover one axis after the other, each once and whole.
+  // Notes the axes that a sum of losses covers. Several sums may together cover the axes; each axis must be covered
+  // once and as a whole.
   void AddAxes(const RoleAction& at, const GroupCuts& group, Symbol& sum);
   void ReduceLosses(const RoleAction& at, BufferRole to, const Symbol& sum);
 

@@ -1,5 +1,5 @@
-// FETCH and OFFLOAD in the symbolic run. Host memory holds its earlier content or offloaded content. Each byte of
-// master weights and moments that are kept there must be fetched, updated and offloaded once (P7, P11).
+// FETCH and OFFLOAD in the symbolic run. Each byte of master weights and moments in host memory must be fetched,
+// updated and offloaded once (P7, P11). Other content is copied with its symbols.
 #include "verifier/dataflow.h"
 
 namespace weft::verify {
@@ -66,10 +66,10 @@ void Dataflow::TakeBack(const RoleAction& at, const Action& action) {
     const std::string what = DescribeBuffer(*TemplateOf(at.role).t, to);
     if (symbol.kind != Symbol::kState || symbol.buffer != to ||
         symbol.shift != destination.offset() - source.offset()) {
-      Bad("P11.host", at, "takes back to bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,
+      Bad("P11.host", at, "copies back to bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,
           " content that was not fetched from there");
     } else if (!symbol.updated) {
-      Bad("P11.host", at, "takes back bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,
+      Bad("P11.host", at, "copies back bytes [", destination.offset(), ", ", EndOf(destination), ") of ", what,
           " that no optimizer has updated");
     }
     state_[at.role][to].returned.Add(destination.offset(), EndOf(destination));

@@ -67,7 +67,7 @@ int Dataflow::Reader(const Symbol& symbol, const std::vector<StageWork>& works, 
       if (own && !symbol.backward && symbol.stage == work.stage) return i;
       continue;
     }
-    // The backward may read what the forward of the same stage and microbatch made or read, which may have been kept.
+    // The backward may read everything that the forward of the same stage and microbatch made or read, if it was kept.
     const std::vector<int>& skips = At(skips_to_, work.stage);
     const bool of_forward = symbol.stage == work.stage || symbol.stage == work.stage - 1 ||
                             std::find(skips.begin(), skips.end(), symbol.stage) != skips.end();
@@ -190,7 +190,7 @@ void Dataflow::WriteOutputs(const RoleAction& at, const Action& action, const st
         const bool pair = works.size() > 1;
         const StageWork& work = works[pair && share.index > 0 ? 1 : 0];
         Symbol symbol;
-        // No other action may read what the weight half makes.
+        // No other action may read a result of the weight half, so its symbol stays unknown.
         if (work.kind != BACKWARD_WEIGHT) symbol.kind = Symbol::kActivation;
         symbol.backward = work.kind != FORWARD;
         symbol.stage = work.stage;

@@ -220,14 +220,14 @@ std::string Dataflow::NormsFault(const Symbol& norms) const {
     // SumNorms has checked each sum against the cuts of the part, so only missing sums remain to be found.
     for (const AxisCut& cut : part.cuts) {
       if (std::find(norms.sums.begin(), norms.sums.end(), cut) == norms.sums.end()) {
-        return absl::StrCat("it lacks parts of ", TensorName(part.tensor), ": it is cut over ",
+        return absl::StrCat("it lacks parts of ", TensorName(part.tensor), ": the gradient is cut over ",
                             DescribeCuts(*index_.program, part.cuts), ", but the norms are summed over ",
                             DescribeCuts(*index_.program, norms.sums));
       }
     }
     for (int axis : part.counted) {
       if (!SumsAll(norms.sums, axis)) {
-        return absl::StrCat("it lacks ", TensorName(part.tensor), " on most ranks: it is counted once on ",
+        return absl::StrCat("it lacks ", TensorName(part.tensor), " on most ranks: the tensor is counted once on ",
                             index_.program->mesh().axes(axis).name(), ", but the norms are summed over ",
                             DescribeCuts(*index_.program, norms.sums));
       }
@@ -390,7 +390,7 @@ void Dataflow::CheckEnd(int role) {
     }
     if (training_ && t.buffers(b).place() == HOST && (what == MASTER || what == MOMENT1 || what == MOMENT2) &&
         !state.returned.Covers(0, t.buffers(b).bytes())) {
-      bad("P11.host", "not all of ", DescribeBuffer(t, b), " is fetched, updated and taken back in a step");
+      bad("P11.host", "a step must fetch, update and copy back all of ", DescribeBuffer(t, b));
     } else if (training_ && !state.updated.empty()) {
       bad("P11.update", "a part of ", DescribeBuffer(t, b), " is not updated in a step");
     }

@@ -86,9 +86,9 @@ void CheckEvaluation(const Program& program, Findings* findings) {
       continue;
     }
     std::map<std::tuple<int, int, int>, int> by_role;
-    // Persistent bytes of training, by place.
+    // Bytes of training's persistent buffers, by place.
     RangeSet kept[2];
-    // All bytes of training, by place. Training overwrites them between two evaluations.
+    // Bytes of all of training's buffers, by place. Training may overwrite them between two evaluations.
     RangeSet used[2];
     for (int b = 0; b < train.buffers_size(); ++b) {
       const Buffer& buffer = train.buffers(b);

@@ -191,7 +191,7 @@ int64_t EndOf(const Value& value) { return value.offset() + *ElementCount(value.
 
 namespace {
 
-// Finds the maximal runs of transfers with the same group number in the list that was added last.
+// Finds the maximal runs of at least two transfers with the same nonzero group number in the list that was added last.
 void FindGroups(List list, TemplateIndex* t) {
   const auto number = [&](int a) {
     const Action& action = *t->actions[a].action;

@@ -40,7 +40,7 @@ class Findings {
   std::vector<Finding> list_;
 };
 
-// The largest accepted sizes. They keep every sum and product below in range.
+// The largest accepted sizes. They keep all sums and products of the verifier within their integer types.
 struct Limits {
   static constexpr int64_t kRanks = int64_t{1} << 20;
   static constexpr int64_t kRoles = int64_t{1} << 16;
@@ -57,7 +57,7 @@ struct Limits {
   static constexpr int kSkips = 1 << 16;
   // Maximum members of a transfer group.
   static constexpr int kGroup = 256;
-  // kClocks: maximum of a template's clock entries (streams x steps). kExpandedSteps: maximum of the expanded steps of
+  // kClocks: maximum of clocks x steps of a template, over two repetitions. kExpandedSteps: maximum number of steps of
   // all roles together.
   static constexpr int64_t kClocks = int64_t{1} << 26;
   static constexpr int64_t kExpandedSteps = int64_t{1} << 25;

@@ -63,7 +63,7 @@ class LossScaleCheck {
         break;
       }
       case NORM_TOTAL:
-        if (a.loss_scale() != fixed_) bad("has loss_scale ", a.loss_scale(), ", another one ", fixed_);
+        if (a.loss_scale() != fixed_) bad("has loss_scale ", a.loss_scale(), ", but another NORM_TOTAL has ", fixed_);
         break;
       case UPDATE_LOSS_SCALE:
         if (a.loss_scale() != update_->attributes().loss_scale() ||

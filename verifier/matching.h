@@ -1,5 +1,5 @@
-// Rules P4 and P8 between roles: matches each SEND with its RECV, and finds the members of each collective. Rule P13
-// then checks the graph that these connect for deadlock.
+// Rules P4 and P8 between roles: matches each SEND with its RECV, and finds the members of each collective.
+// CheckDeadlock (P13) then checks the graph that these matches complete.
 #ifndef WEFT_VERIFIER_MATCHING_H_
 #define WEFT_VERIFIER_MATCHING_H_
 

@@ -377,9 +377,9 @@ class TemplateMemory {
   std::vector<Lifetime> lifetimes_;
 };
 
-// Either ranking of the nodes finds whether something is wrong: a check that passes proves an order that holds for all
-// rankings. The ranking decides only which accesses a finding names, and which access is examined if several begin a
-// life in host memory at the same time.
+// Both rankings of the nodes give the same verdict, because the order that a check proves does not depend on the
+// ranking. The ranking decides only which accesses a finding names, and which access is examined if several begin a
+// lifetime in host memory at the same time.
 void CheckExpansion(const Index& index, const TemplateIndex& t, int repetitions, Findings* findings) {
   const bool lives_in_host_memory = std::any_of(t.t->buffers().begin(), t.t->buffers().end(), [](const Buffer& buffer) {
     return buffer.place() == HOST && !buffer.persistent();

@@ -6,7 +6,7 @@
 namespace weft::verify {
 namespace {
 
-// When two nodes are compared, this many of their clocks are compared at once.
+// MaxInto takes the maximum of this many clocks of two nodes at once.
 constexpr int kClocksAtOnce = 4;
 
 void MaxInto(const int32_t* from, int32_t* to) {
@@ -94,7 +94,8 @@ void Order::AddSteps(const TemplateIndex& t, const Instance& instance, StreamOrd
       const int node = instance.first_node + p;
       streams->AddStep(ref.action->kind(), t.StreamOf(ref.action->segment(), parts[p]), node, edge);
       for (int dep : parts[p].deps) edge(instance.first_node + dep, node);
-      // The finish waits only for the last parts, because all other parts are finished before one of these starts.
+      // The finish waits only for the last parts, because all other parts that are not detached are finished before one
+      // of these starts.
       if (last != instance.segment->last_parts.end() && *last == p) {
         if (instance.nodes > 1) edge(node, instance.finish_node);
         ++last;

@@ -73,7 +73,8 @@ class Order {
   template <typename Edge>
   void AddDependencies(const TemplateIndex& t, int id, Edge edge);
   void StartAfter(int a, int b);
-  // Returns false, and leaves the object unchanged, if a node waits for a later one.
+  // Returns false if a node waits for a later one, or if there are transfer groups. FollowReadiness may follow; it
+  // overwrites what this function has set.
   bool FollowList(const Index& index, const TemplateIndex& t);
   // Returns false if there is a cycle.
   bool FollowReadiness(const Index& index, const TemplateIndex& t);

@@ -112,8 +112,8 @@ class Walk {
     return end;
   }
 
-  // For a step that adds to value `v`: joins `held` with what earlier steps of the segment wrote to it. What a buffer
-  // held before the segment is checked separately, action by action.
+  // For a step that adds to value `v`: joins `held` with the content that earlier steps of the segment wrote to `v`.
+  // The content of a buffer from before the segment is checked separately, action by action.
   Held Added(int v, Held held) const {
     const Value& value = segment_.values(v);
     made_[value.operand()].ForEach(value.offset(), EndOf(value), [&](int64_t, int64_t, const std::optional<Held>& one) {
@@ -130,7 +130,7 @@ class Walk {
 
   Held Collected(const Step& step, int i) {
     const Value& value = segment_.values(step.inputs(i));
-    // A scatter ignores zeros at the end of its input, because they may be part of any sum.
+    // A scatter ignores zeros at the end of its input, because they change no sum.
     const bool scatters = step.kernel() == GROUP_REDUCE_SCATTER && step.collective().purpose() == SCATTER_GRADIENTS;
     const int64_t end = scatters ? EndBeforeZeros(value) : EndOf(value);
     Held held = Get(step.inputs(i), end);
@@ -140,7 +140,7 @@ class Walk {
     const GroupCuts group = CutsOf(program_, step.collective().group());
     const std::string& name = value.name();
     if (step.kernel() == GROUP_ALL_GATHER) {
-      // If the value is no range, it gathers rows or columns of other ranks.
+      // If the value is not a range, the step gathers rows or columns of other ranks.
       if (held.ranges.empty()) return held;
       const size_t n = group.cuts.size();
       if (held.mixed || group.pipe || !group.odd.empty() || held.ranges.size() < n ||

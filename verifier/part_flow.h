@@ -12,14 +12,14 @@
 
 namespace weft::verify {
 
-// Scatters of values that `cuts` cuts had divided before and that the scatters divided by `more` further cuts. The
-// scattered values had from `least` to `most` elements, not counting zeros at the end.
+// Scatters of one form: `cuts` cuts had divided the scattered values before, and the scatters divided them by `more`
+// further cuts. The values had from `least` to `most` elements, not counting zeros at the end.
 struct Scattered {
   size_t cuts = 0, more = 0;
   int64_t least = 0, most = 0;
 };
 
-// What ranks hold of a value: each rank has one range of it (`ranges`, outermost cut first), summed over other ranks
+// The content of a value on each rank: one range of a whole (`ranges`, outermost cut first), summed over other ranks
 // (`sums`).
 struct Held {
   Cuts ranges, sums;

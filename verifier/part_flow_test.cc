@@ -53,7 +53,7 @@ TEST(PartFlow, AGatherMakesARangeWhole) {
   const PartFlow flow = Follow(kGather, kOverData);
   EXPECT_EQ(flow.fault, "");
   ExpectHeld(flow.written[1], {}, {});
-  // It gathers over other ranks than the value is cut over.
+  // The step gathers over other ranks than those that the value is cut over.
   EXPECT_THAT(Follow(kGather, {{0, 0, 0}}).fault,
               HasSubstr("step 'gather' gathers 'a' over data, but its ranges are cut"));
 }

@@ -38,7 +38,7 @@ void MakePlain(const PostValidationLists& lists, bool again, Template* t) {
       for (const Dependency& dep : end->deps()) {
         const bool gather = std::any_of(lists.gathers.begin(), lists.gathers.end(),
                                         [&](const Action* action) { return action->id() == dep.action(); });
-        // These deps are for the update before, whose gathers VALIDATE waits for. In the plain program, an action that
+        // Leave out VALIDATE's dependencies on the gathers of the previous update: in the plain program, an action that
         // changes the sources of the gathers waits for them itself.
         if (dep.distance() == 0 || gather) continue;
         *list.back().add_deps() = dep;

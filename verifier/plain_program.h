@@ -10,9 +10,9 @@ namespace weft::verify {
 bool HasAgain(const Program& program);
 
 // Returns the plain program for the case that the guess is right. With `again`, returns the program for the other case:
-// the repeated actions replace the guess. Norm and clipping come before the OPTIMIZER_STEP, and CLEAR_GRADIENTS after
-// it. So an action that waits for them waits for those of the repetition before. Expects that CheckPostValidation found
-// nothing.
+// the repeated actions replace the guess. In the plain program, norm and clipping come before the OPTIMIZER_STEP and
+// CLEAR_GRADIENTS comes after it, all in the repetition of that step. So an action that waits for norm, clipping or
+// CLEAR_GRADIENTS waits for those of the previous repetition. Expects that CheckPostValidation found nothing.
 Program PlainProgram(const Program& program, bool again);
 
 }  // namespace weft::verify

@@ -86,8 +86,9 @@ class TemplateCheck {
 
   void CheckTwins() {
     if (lists_.again.size() != (repairs_ ? lists_.guess.size() : 0)) {
-      findings_->Add("P15.again", "template '", t_.name(), "' guesses ", lists_.guess.size(), " actions and has ",
-                     lists_.again.size(), " to do again");
+      findings_->Add("P15.again", "template '", t_.name(), "' has ", lists_.guess.size(), " actions in the guess and ",
+                     lists_.again.size(), " that repeat the guess; it must have ", repairs_ ? lists_.guess.size() : 0,
+                     " of these");
       return;
     }
     for (size_t i = 0; i < lists_.again.size(); ++i) {
@@ -101,7 +102,7 @@ class TemplateCheck {
         action->clear_if_exceeded();
       }
       if (a.SerializeAsString() != b.SerializeAsString()) {
-        Bad("P15.again", *lists_.again[i], "is not ", Describe(*lists_.guess[i]), " again");
+        Bad("P15.again", *lists_.again[i], "does not repeat ", Describe(*lists_.guess[i]));
       }
       twin_[lists_.guess[i]->id()] = lists_.again[i]->id();
     }
@@ -164,7 +165,7 @@ class TemplateCheck {
     }
   }
 
-  // True for a buffer that the update reads and that has no role. With ZeRO 1 it is the rank's part of a gradient.
+  // True for a buffer without a role that the update only reads. With ZeRO 1, it is the rank's part of a gradient.
   bool IsGradientPart(int buffer) const {
     const auto& operands = lists_.optimizer->operands();
     const auto found = std::find(operands.begin(), operands.end(), buffer);
@@ -172,7 +173,7 @@ class TemplateCheck {
            SegmentOf(*lists_.optimizer).operands(static_cast<int>(found - operands.begin())).access() == READ;
   }
 
-  // The buffers that the action makes zero. Reports anything else that it does.
+  // The buffers that the action makes zero. Reports every step that does something else.
   std::set<int> Zeroed(const Action& clear, bool norms) {
     std::set<int> buffers;
     if (!OnCompute(clear)) return buffers;
@@ -202,7 +203,7 @@ class TemplateCheck {
     if (zeroed != wanted) Bad("P15.clear", *repair.clear, "must clear the same buffers as in the body, and NORMS");
   }
 
-  // The (from, to) of the copies that the action makes. Reports anything else that it does.
+  // The copies that the action makes, as (from, to). Reports every step that does something else.
   std::set<std::pair<int, int>> Copies(const Action& action) {
     std::set<std::pair<int, int>> copies;
     if (!OnCompute(action)) return copies;
@@ -288,7 +289,7 @@ class TemplateCheck {
     const bool same =
         action.segment() == wanted.segment() && std::equal(action.operands().begin(), action.operands().end(),
                                                            wanted.operands().begin(), wanted.operands().end());
-    if (!same) Bad(rule, action, "must be the segment and buffers of ", Describe(wanted));
+    if (!same) Bad(rule, action, "must have the segment and buffers of ", Describe(wanted));
   }
 
   void CheckWaits() {
@@ -325,8 +326,8 @@ class TemplateCheck {
     }
   }
 
-  // The repair of an update may need some buffers until CLEAR_GRADIENTS. Checks that other actions that use these
-  // buffers off the compute stream wait for CLEAR_GRADIENTS.
+  // The repair of an update may need gradients and other buffers until CLEAR_GRADIENTS. Checks that other actions that
+  // use these buffers off the compute stream wait for CLEAR_GRADIENTS.
   void CheckGradients() {
     std::set<int> repaired;
     for (const Action* action : {lists_.body.scale, lists_.body.optimizer, lists_.body.clear}) {
@@ -446,7 +447,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
       if (part[&first] == part[&other]) continue;
       findings->Add("P15.closed", Describe(*index.templates[index.role_template[members[0].role]].t, first), " and ",
                     Describe(*index.templates[index.role_template[member.role]].t, other),
-                    " belong together, but only one is in the guess, or only one is done again");
+                    " belong together, but only one is in the guess, or only one is repeated after a wrong guess");
       return;
     }
   }
@@ -458,7 +459,7 @@ void CheckPostValidation(const Index& index, const Matching& matching, Findings*
         const Action& other = *t.actions[i].action;
         if (part[&first] == part[&other]) continue;
         findings->Add("P15.closed", Describe(*t.t, first), " and ", Describe(other), " are of one transfer group, ",
-                      "but only one is in the guess, or only one is done again");
+                      "but only one is in the guess, or only one is repeated after a wrong guess");
         return;
       }
     }

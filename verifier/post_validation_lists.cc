@@ -88,7 +88,8 @@ std::string SplitLists(const Program& program, const Template& t, PostValidation
   if (std::string bad = TakeRepair(program, t.epilogue(), &next, &lists->epilogue); !bad.empty()) {
     return absl::StrCat("epilogue: ", bad);
   }
-  if (next < t.epilogue_size()) return absl::StrCat("epilogue: ", Describe(t.epilogue(next)), " is one too many");
+  if (next < t.epilogue_size())
+    return absl::StrCat("epilogue: ", Describe(t.epilogue(next)), " must not be in the epilogue");
   return "";
 }
 

@@ -29,7 +29,7 @@ struct PostValidationLists {
   std::vector<const Action*> rest;
   const Action* keep = nullptr;
   const Action* optimizer = nullptr;
-  // Those ALL_GATHERs of the rest that gather weights after the optimizer (ZeRO).
+  // The ALL_GATHERs of `rest` that gather weights after the optimizer (ZeRO).
   std::vector<const Action*> gathers;
   Repair epilogue;
 };

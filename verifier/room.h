@@ -21,8 +21,8 @@ namespace weft::verify {
 // next cut, each rounded up, fit into this number one after the other.
 int64_t ElementsWithRoom(const Program& program, int64_t block, const Cuts& ranges, size_t held);
 
-// True if ranks hold parts of buffers with this role, and the buffer's bytes are whole elements. The buffer must have a
-// dtype. CheckRoom checks the number of spare elements.
+// True if a buffer with this role may have spare elements (PARAM, GRAD, GRAD_ACCUMULATOR), and the buffer's bytes are
+// whole elements. The buffer must have a dtype. CheckRoom checks the number of spare elements.
 bool MayHaveRoom(const Buffer& buffer);
 
 // Returns the bytes of a buffer without the spare bytes after its tensor.

@@ -39,7 +39,7 @@ TEST(SplitProgramTest, LargeProgramsAreVerifiedInSeconds) {
   const absl::Status status = VerifyProgram(program);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_TRUE(status.ok()) << status;
-  // It takes 1 s alone on a core. Sanitizers and busy machines take longer.
+  // The proof takes 1 s on an idle core. With sanitizers and on busy machines it takes longer.
   EXPECT_LT(seconds.count(), 60);
   RecordProperty("milliseconds", static_cast<int>(seconds.count() * 1000));
 }

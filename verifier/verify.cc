@@ -37,7 +37,7 @@ void FindInProgram(const Program& program, const VerifyOptions& options, Finding
     verify::CheckPostValidation(index, matching, findings);
     for (const bool again : {false, true}) {
       if (!findings->empty() || (again && !verify::HasAgain(program))) return;
-      // The plain programs have no post-validation, so this does not recur.
+      // The plain programs have no post-validation, so this function does not call itself again for them.
       const std::string prefix = findings->prefix();
       findings->set_prefix(absl::StrCat(prefix, again ? "if the guess is repeated: " : "if the guess stays: "));
       FindInProgram(verify::PlainProgram(program, again), options, findings);

@@ -35,7 +35,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Step(absl::string_view text);
-  // For steps that may follow each other faster than a terminal can show: some are not shown.
+  // Like Step, for steps that may follow each other faster than a terminal can show them: skips some.
   void StepOften(absl::string_view text);
   // Wipes the line. Call it before anything else is printed.
   void Done();

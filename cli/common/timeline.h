@@ -40,7 +40,7 @@ struct Timeline {
 // DrawTimeline draws at most this many rows: further rows tell the reader nothing new.
 inline constexpr size_t kTimelineRows = 64;
 
-// The size of a timeline of which DrawTimeline gets only some rows.
+// The size of the whole timeline, if DrawTimeline gets only some of its rows.
 struct TimelineWhole {
   // The number of all rows, and the time when the last of all bars ends. DrawTimeline raises both to cover the rows it
   // gets.

@@ -22,7 +22,8 @@ namespace {
 
 // This text cannot occur inside a JSON string, because quotes within strings are escaped.
 constexpr char kMarker[] = "\"weft_trace\":\"";
-// Stands before kMarker in the file. Its value is the CRC of all bytes before it, as eight hexadecimal digits.
+// This field is before kMarker in the file. Its value is the CRC of all bytes before the field, as eight hexadecimal
+// digits.
 constexpr char kEventsCrc[] = "\"weft_events_crc\":\"";
 
 std::string Bytes(const Trace& trace) {

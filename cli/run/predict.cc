@@ -20,7 +20,7 @@ namespace {
 // Two repetitions: in the first the pipeline fills; in the second, ranks wait for ranks that are late.
 constexpr int kRepetitions = 2;
 
-// Returns the number of steps of the trace. Stops counting beyond kMaxStepsUnasked.
+// Returns an upper bound of the number of steps of the trace. Stops counting beyond kMaxStepsUnasked.
 int64_t Steps(const Program& program) {
   std::vector<int64_t> of_template;
   for (const Template& t : program.templates()) {

@@ -25,8 +25,8 @@ inline constexpr int64_t kMaxStepsUnasked = int64_t{1} << 21;
 
 // Predicts two repetitions of `program`, which the verifier has proven, on a cluster. `cluster` is a name of the
 // catalog or a file. "none" = predict nothing. Empty = the catalog's cluster that the program was compiled for, if its
-// figures have not changed since then. If `cluster` is empty, nothing is predicted if there is no such cluster, if the
-// trace would exceed kMaxStepsUnasked, or if the simulation fails. If `cluster` is given, a failure is an error.
+// figures have not changed since then. An empty `cluster` gives no prediction if there is no such cluster, if the trace
+// would exceed kMaxStepsUnasked, or if the simulation fails. With any other `cluster`, a failure is an error.
 absl::StatusOr<Prediction> PredictRun(const Program& program, const std::string& cluster);
 
 }  // namespace weft

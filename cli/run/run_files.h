@@ -11,9 +11,9 @@
 
 namespace weft {
 
-// Checks a file that is read whole before the run. Accepts "" (not given) and a missing file, which its reader reports.
-// Returns InvalidArgument, naming `flag`, for pipes and devices: each process of a job reads the file, so the first one
-// would leave nothing to the others, and a pipe without a writer would block.
+// Checks a file that is read whole before the run. Accepts "" (not given), and a missing file or a folder, which its
+// reader reports. Returns InvalidArgument, naming `flag`, for pipes and devices: each process of a job reads the file,
+// so the first one would leave nothing to the others, and a pipe without a writer would block.
 absl::Status CheckRead(absl::string_view flag, const std::string& path);
 
 // Checks that the run can write its outputs: --trace, --report, --save-weights, --tuning='write FILE' and the folder of

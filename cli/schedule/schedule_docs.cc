@@ -1,4 +1,5 @@
-// Writes docs/schedules.md: every registered schedule with its formulas, what was measured, and a drawing.
+// Writes docs/schedules.md: every registered schedule with its formulas, its times and memory at some sizes, and a
+// drawing.
 #include <algorithm>
 #include <cstdio>
 #include <string>

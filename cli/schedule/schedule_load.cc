@@ -179,7 +179,7 @@ absl::StatusOr<ScheduleComparisonReport> CompareSchedules(const ScheduleRequest&
   ScheduleRequest each = request;
   each.ignore_foreign = true;
   each.activation_cap.reset();
-  // The first schedule, which a plan would name, decides the numbers of ranks and microbatches.
+  // The request's own schedule comes first: it decides the numbers of ranks and microbatches.
   std::vector<std::string> wanted = {request.name};
   const bool all = std::find(names.begin(), names.end(), "all") != names.end();
   for (const std::string& name : names) {

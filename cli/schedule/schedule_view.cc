@@ -62,7 +62,8 @@ char LetterOf(const Part& part) {
   return 'W';
 }
 
-// Returns "b" for the second lane if there are several lanes.
+// Returns the lane's letter ("b" for the second lane), or "/N" with its number if there are more than 26 lanes. Empty
+// if there is only one lane.
 std::string LaneSuffix(const PipelineSchedule& schedule, const Slot& slot) {
   if (schedule.lanes == 1) return "";
   return schedule.lanes <= 26 ? std::string(1, static_cast<char>('a' + slot.lane)) : absl::StrCat("/", slot.lane);
@@ -304,7 +305,8 @@ absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const Schedu
                                : slot.kind == SlotKind::kBackward      ? "#54a24b"
                                : slot.kind == SlotKind::kBackwardInput ? "#439894"
                                                                        : "#b279a2";
-      // Lanes differ in outline, a rank's stages in opacity. A dark outline surrounds both sides of a pair.
+      // Lanes differ in outline (four colors in turn), and a rank's stages in opacity. A dark outline surrounds both
+      // sides of a pair.
       static constexpr const char* kStrokes[] = {"white", "#e45756", "#f58518", "#72b7b2"};
       const double opacity = 1 - 0.5 * std::min(chunks.StageOfRank(slot), 3) / 3.0;
       absl::StrAppendFormat(&svg,

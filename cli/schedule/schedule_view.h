@@ -36,7 +36,7 @@ std::string ScheduleTable(const ScheduleReport& report);
 // ".." idle. The last line explains the symbols that occur.
 std::string ScheduleTimeline(const TimedSchedule& timed, int width, bool color);
 
-// Draws the schedule as SVG: a row per rank, a color per kind, lighter for later stages of the rank, an outline per
+// Draws the schedule as SVG: a row per rank, a color per kind, lighter for later stages of the rank, an outline for the
 // lane, a microbatch's number if there is space, and each slot's name as a tooltip. Returns InvalidArgument if there
 // are too many slots to see.
 absl::StatusOr<std::string> ScheduleSvg(const TimedSchedule& timed, const ScheduleReport& report);

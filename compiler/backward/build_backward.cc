@@ -1,4 +1,4 @@
-// Builds the forward of a stage and, after it in the same block, its backward.
+// Builds the forward of a stage and then, in the same block, its backward.
 #include "compiler/backward/build_backward.h"
 
 #include <algorithm>
@@ -120,13 +120,14 @@ mlir::LogicalResult StageDifferentiator::Differentiate(mlir::Operation* op, Segm
       if (training_->accumulation == IN_ORDER) {
         request.init = both.Argument(both.Role(ir::Role::Grad, tensor, use), request.type);
       } else if (gathers) {
-        // The sum over the group adds every rank's contribution to the accumulator one by one (rule P10).
+        // With exact accumulation, the collective that sums over the group adds every rank's contribution to the
+        // accumulator one by one (rule P10).
         request.type = tensors_[tensor].GradType(ir::Exact192Type::get(builder.getContext()));
         request.init = both.Argument(both.Role(ir::Role::GradAccumulator, tensor, use), request.type);
       }
     } else if (ir::IsGatheredWeight(operand.get())) {
-      // The gradient does not have the weight's type: it is the message of a sum of gradients. If it is summed further
-      // on the way to an accumulator, it is already an exact sum.
+      // This gradient need not have the weight's type: it is summed over ranks. If a later collective sums it further
+      // on its way to an accumulator, it is already an exact sum.
       const bool exact = gathers && training_->accumulation != IN_ORDER;
       request.type = mlir::cast<mlir::RankedTensorType>(operand.get().getType())
                          .clone(exact ? ir::Exact192Type::get(builder.getContext()) : training_->grads);
@@ -198,8 +199,8 @@ mlir::LogicalResult StageDifferentiator::BuildBackward(SegmentBuilder& both) {
     return forward_.back()->emitOpError(
         "[build_segments_c16] the graph must yield the losses of a cross_entropy or squared_error op");
   }
-  // Adds gradients in the order of their readers, the last reader first, as within a stage: the furthest stage's
-  // gradient, then nearer ones.
+  // Adds the gradients from later stages, the furthest stage first. Within a stage, too, the gradient of the last
+  // reader comes first.
   for (const Crossing& output : llvm::reverse(outputs_)) {
     mlir::Type type = output.value.getType();
     mlir::Value gradient = both.Argument(both.Role(ir::Role::OutputGrad, -1, output.use), type);

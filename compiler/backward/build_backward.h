@@ -1,6 +1,6 @@
 // Builds forward and backward of one stage. Both are first built in one block, so that the backward's ops simply read
-// forward values (build_backward.cc). What they read decides what is saved; then the block is split
-// (split_backward.cc).
+// forward values (build_backward.cc). The forward values that the backward reads are the values to save. After that,
+// the block is split into segments (split_backward.cc).
 #ifndef WEFT_COMPILER_BACKWARD_BUILD_BACKWARD_H_
 #define WEFT_COMPILER_BACKWARD_BUILD_BACKWARD_H_
 
@@ -27,7 +27,7 @@ class StageDifferentiator {
   mlir::LogicalResult Run();
 
  private:
-  // Builds the block with the forward of the stage; its inputs are arguments.
+  // Builds the forward of the stage; the stage's inputs are arguments of the block.
   void BuildForward(SegmentBuilder& both);
   // Appends the backward.
   mlir::LogicalResult BuildBackward(SegmentBuilder& both);
@@ -44,19 +44,19 @@ class StageDifferentiator {
     bool weight = false;
   };
   // Adds a gradient to the sum of its layer. Because gradients are summed layer by layer, a stage boundary between
-  // layers, where each side sums its own gradients, changes no bit. The exception: three or more stages read a value,
-  // and one of them reads it in several layers.
+  // layers, where each side sums its own gradients, does not change any bit of the result. The exception: three or more
+  // stages read a value, and one of them reads it in several layers.
   void AddGradient(mlir::Value value, mlir::Value gradient, mlir::Operation* reader, llvm::StringRef name,
                    SegmentBuilder& both);
   mlir::Value AddTogether(mlir::Value a, mlir::Value b, const LayerSum& sum, SegmentBuilder& both);
   // Returns the complete gradient of `value`. All readers of `value` must already have added their gradients.
   mlir::Value GradientOf(mlir::Value value, SegmentBuilder& both);
-  // These split the block into segments.
+  // FindSaved, EmitForward and EmitBackward split the block into segments.
   void FindSaved();
   void EmitForward();
   void EmitBackward();
-  // These build the two halves of the backward. FindSavedGradients finds the values that the first half hands to the
-  // second.
+  // EmitBackwardInput and EmitBackwardWeight make the two halves of the backward. FindSavedGradients finds the values
+  // that the first half hands to the second.
   void FindSavedGradients();
   void EmitBackwardInput();
   void EmitBackwardWeight();
@@ -67,10 +67,10 @@ class StageDifferentiator {
   // Clones the ops that the backward runs again before it can read `value`.
   void Recompute(mlir::Value value, SegmentBuilder& segment, mlir::IRMapping& map,
                  llvm::DenseSet<mlir::Operation*>& done);
-  // Does nothing unless op `first` of the backward is the first op of its layer, and the ops that the layer's backward
-  // runs again include collectives of activations. Then it clones all ops that run again, except those for operands
-  // that the backward gathers for itself. The layer's sums of gradients, which run beside the products after them, are
-  // then not in the way of these collectives.
+  // Runs again, before the backward of a layer, everything that the layer's backward needs. It does nothing unless op
+  // `first` of the backward is the first op of its layer and the ops to run again include collectives of activations.
+  // It leaves out the ops for operands that the backward gathers for itself. If the recomputation ran later, its
+  // collectives would have to wait behind the layer's sums of gradients.
   void RecomputeLayer(size_t first, SegmentBuilder& segment, mlir::IRMapping& map,
                       llvm::DenseSet<mlir::Operation*>& done);
   void SetBackwardResults(SegmentBuilder& segment, const mlir::IRMapping& map, bool inputs, bool weights);
@@ -85,8 +85,9 @@ class StageDifferentiator {
     auto found = content_.recomputed.find(LayerOf(op));
     return found == content_.recomputed.end() ? -1 : found->second;
   }
-  // True if the backward computes `value`, made by the forward, again instead of reading what the forward saved. A
-  // value that one group makes for another is the other group's input and is never recomputed.
+  // True if the backward computes `value` again instead of reading what the forward saved. `value` is a result of the
+  // forward. If one recompute group makes a value for another group, the value is an input of the other group and is
+  // never recomputed.
   bool IsRecomputed(mlir::Value value) const {
     mlir::Operation* op = value.getDefiningOp();
     // Gathered values are gathered again, because saving them would undo the sharding. (weft-cache-gathered may save
@@ -101,7 +102,7 @@ class StageDifferentiator {
   std::string SegmentName(llvm::StringRef kind) const {
     return ("stage" + llvm::Twine(content_.stage) + "." + kind).str();
   }
-  // Ops of the forward that must run again before `value` can be read, in forward order, without those in `done`.
+  // Forward ops that must run again before `value` can be read, in forward order. Ops in `done` are left out.
   std::vector<mlir::Operation*> RecomputeList(mlir::Value value, const llvm::DenseSet<mlir::Operation*>& done) const;
 
   mlir::OpBuilder& module_builder_;
@@ -122,8 +123,8 @@ class StageDifferentiator {
   // The tensor and use of each operand that is a parameter of the graph.
   llvm::DenseMap<mlir::OpOperand*, std::pair<int32_t, int32_t>> parameters_;
   llvm::DenseSet<mlir::Value> needs_gradient_;
-  // The gradient of each value so far. `gradients_` is the sum over the layers that are done (and over later stages);
-  // `layer_sums_` is the sum over the readers in the current layer, the last reader first.
+  // The gradients computed so far. `gradients_` holds, for each value, the sum over the layers that are done and over
+  // later stages. `layer_sums_` holds the sum over the readers in the current layer, the last reader first.
   llvm::DenseMap<mlir::Value, mlir::Value> gradients_;
   llvm::DenseMap<mlir::Value, LayerSum> layer_sums_;
   // Results of the backward.

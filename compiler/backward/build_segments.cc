@@ -118,12 +118,12 @@ mlir::LogicalResult BuildSegmentsPass::CheckCrossing(ir::GraphOp graph, mlir::Va
   return error;
 }
 
-// Finds the values that cross between stages. From each stage to the next crosses one value of the chain: the last
+// Finds the values that cross between stages. One value of the chain crosses from each stage to the next: the last
 // value that the stage computes among those that the next stage reads. All other values of a stage that later stages
 // read are skip connections, one for each value and reading stage.
 mlir::LogicalResult BuildSegmentsPass::FindBoundaries(ir::GraphOp graph) {
   const int32_t last = static_cast<int32_t>(stages_.size()) - 1;
-  // Crossing values by their two stages, in order of definition.
+  // For each pair (from stage, to stage): the values that cross, in order of definition.
   std::map<std::pair<int32_t, int32_t>, llvm::SmallVector<mlir::Value>> crossing;
   for (int32_t k = 0; k < last; ++k) crossing[{k, k + 1}];
   for (StageContent& content : stages_) {
@@ -211,7 +211,7 @@ void BuildSegmentsPass::runOnOperation() {
     }
   }
   for (size_t rank = 0; rank < holdings_.ranks.size(); ++rank) {
-    // A rank without a stage has nothing to do at the end of an iteration either.
+    // A rank without a stage has no optimizer step.
     if (holdings_.ranks[rank].stages.empty()) continue;
     BuildStepSegments(builder, static_cast<int32_t>(rank), holdings_.ranks[rank], tensors_, *training);
   }

@@ -1,4 +1,4 @@
-// The parts of the pass build-segments: forward and backward of a stage, and the end of an optimizer step.
+// The parts of the pass build-segments: the forward and backward of a stage, and the segments of an optimizer step.
 #ifndef WEFT_COMPILER_BACKWARD_BUILD_SEGMENTS_H_
 #define WEFT_COMPILER_BACKWARD_BUILD_SEGMENTS_H_
 
@@ -16,8 +16,8 @@
 
 namespace weft {
 
-// A value that crosses between stages. `use` is 0 for the value to the next stage, and i for skip connection i of the
-// model.
+// A value that crosses between stages. `use` is 0 for the value that goes to the next stage, and i for skip connection
+// i of the model.
 struct Crossing {
   mlir::Value value;
   int32_t use = 0;
@@ -28,15 +28,15 @@ struct StageContent {
   int32_t stage = 0;
   // Kernel ops in order.
   std::vector<mlir::Operation*> ops;
-  // Values of the graph that the stage reads from earlier stages, and values that later stages read from it, in the
-  // order of `use`: first the value of the chain (use 0; the first stage has no such input, the last no such output),
-  // then skip connections.
+  // `inputs` are the values that the stage reads from earlier stages. `outputs` are the values that later stages read
+  // from it. Both are in the order of `use`: first the value of the chain (use 0), then skip connections. The first
+  // stage has no chain input, and the last stage no chain output.
   std::vector<Crossing> inputs;
   std::vector<Crossing> outputs;
   // Layers whose forward runs again in the backward, each with its group. A value that one layer of a group makes for
   // another layer of the group is recomputed too.
   std::map<int64_t, int64_t> recomputed;
-  // The backward recomputes the ops that make attention's probabilities, in all layers.
+  // True if the backward recomputes the ops that make attention's probabilities, in all layers.
   bool recomputes_probabilities = false;
   StageUses uses;
 };
@@ -44,7 +44,7 @@ struct StageContent {
 // A tensor's declaration.
 struct TensorInfo {
   ir::TensorOp op;
-  // Type of the rank's part, as forward and backward read it.
+  // Type of the rank's part of the tensor, as forward and backward read it.
   mlir::RankedTensorType Type(mlir::Type element = {}) { return Stored(op.getType(), element); }
   // Types of the gradients, and of the states that the optimizer keeps.
   mlir::RankedTensorType GradType(mlir::Type element) {
@@ -53,11 +53,11 @@ struct TensorInfo {
   mlir::RankedTensorType StateType(mlir::Type element) {
     return Stored(op.getStateType().value_or(op.getType()), element);
   }
-  // True for ZeRO stage 1: backwards need more of the gradient than the optimizer. The optimizer gets its part at the
-  // end of the iteration.
+  // True for ZeRO stage 1: the backward produces more of the gradient than the optimizer reads. The optimizer gets its
+  // part at the end of the iteration.
   bool CutsGradientAtEnd() { return GradType({}).getShape() != StateType({}).getShape(); }
-  // True for ZeRO stages 1 and 2: compute reads more of the parameter than the optimizer updates, so the parameter is
-  // gathered after the update.
+  // True for ZeRO stages 1 and 2 (and for the layers that keep their parameters in stage 3): forward and backward read
+  // more of the parameter than the optimizer updates, so the parameter is gathered after the update.
   bool GathersAtEnd() { return Type().getShape() != StateType({}).getShape(); }
 
  private:
@@ -70,7 +70,7 @@ struct TensorInfo {
 // Builds a segment: its arguments, ops and results.
 class SegmentBuilder {
  public:
-  // Only segments of a rank have a `rank`.
+  // `rank` is given only for segments that belong to a rank instead of a stage.
   SegmentBuilder(mlir::OpBuilder& module_builder, llvm::StringRef name, ir::SegmentKind kind, int32_t stage,
                  int32_t rank = -1);
 
@@ -87,7 +87,7 @@ class SegmentBuilder {
     op->setAttr(ir::kNameAttr, builder_.getStringAttr(name));
     return op;
   }
-  // Writes the roles of the arguments into a segment that is not finished, for code that reads them there.
+  // Writes the argument roles into the segment before Finish, for code that reads the roles from the segment.
   void WriteArgumentRoles();
   // Ends the segment and sorts its arguments by role, tensor and use. Erases a segment without ops and returns null
   // instead.

@@ -1,10 +1,10 @@
-// Builds the end of an optimizer step of one rank of the pipeline: grad_norm, scale_gradients, optimizer_step.
+// Builds the segments of the optimizer step of one rank of the pipeline: grad_norm, scale_gradients, optimizer_step.
 //
 // With loss scaling (rule P11) there is no scale_gradients: the update undoes the scale and clips.
 //
 // The gradient of a tensor is in the GRAD buffer of the first use that the rank has; grad_norm adds the gradients of
-// the other uses. With ZeRO stage 1 backwards need more of the gradient than the optimizer. The optimizer's part is
-// then in separate buffers, grad_part, one for each use, and the buffers that backwards add to only have to be set to
+// the other uses. With ZeRO stage 1, backwards make more of the gradient than the optimizer reads. The optimizer's part
+// is then in separate buffers (grad_part), one for each use. The buffers to which backwards add only have to be set to
 // zero.
 #include "compiler/backward/build_segments.h"
 
@@ -48,7 +48,7 @@ class StepSegments {
     return SegmentBuilder(builder_, name, kind, content_.stages.front(), rank_);
   }
   std::string Name(int32_t tensor) { return tensors_[tensor].op.getSymName().str(); }
-  // Role of the buffer that backwards add to.
+  // Role of the buffers to which backwards add gradients.
   ir::Role HeldRole() const { return Exact() ? ir::Role::GradAccumulator : ir::Role::Grad; }
   mlir::RankedTensorType HeldType(int32_t tensor) { return tensors_[tensor].GradType(HeldElement()); }
   // Role of the gradient that each use of a tensor contributes at the end of the iteration.
@@ -93,7 +93,8 @@ class StepSegments {
   const std::set<std::string> norm_axes_;
 };
 
-// Axes over which norms are summed but which do not cut this gradient: the ranks along them hold the same part.
+// Mesh axes over which norms are summed but which do not cut this gradient. The ranks along such an axis hold the same
+// part, so only one of them counts it.
 mlir::ArrayAttr StepSegments::CountedOnce(int32_t tensor) {
   const std::set<std::string> cut = GradientAxes(tensors_[tensor].op);
   std::vector<std::string> copies;
@@ -146,8 +147,8 @@ mlir::Value StepSegments::NormTotal(SegmentBuilder& segment) {
   return total;
 }
 
-// For programs that take no norm (rule P14): computes the factor from a norm of zero, so that it only undoes a fixed
-// loss scale.
+// Computes the factor of the update for programs that take no norm (rule P14). It uses a norm of zero, so that the
+// factor only undoes a fixed loss scale.
 mlir::Value StepSegments::FactorWithoutNorm(SegmentBuilder& segment) {
   mlir::OpBuilder& ops = segment.builder();
   mlir::Value nothing =
@@ -191,8 +192,9 @@ void StepSegments::OptimizerStep() {
   if (training_.dynamic()) scaling.push_back(LossScale(segment));
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     TensorInfo& info = tensors_[tensor];
-    // One copy of the weights serves compute and optimizer, with three exceptions: the optimizer's weights have another
-    // type, they are only a part of what compute reads, or compute reads several versions (rule P14).
+    // One copy of the weights serves both compute and optimizer, except in three cases: the optimizer's weights have
+    // another type, the optimizer's weights are only a part of what compute reads, or compute reads several versions
+    // (rule P14).
     const bool gathers = info.GathersAtEnd(), casts = info.Type().getElementType() != training_.master;
     const bool has_master = training_.asynchronous || casts || gathers;
     // True if the optimizer writes its part for compute separately, in compute's type. If a part is gathered and
@@ -234,8 +236,9 @@ void StepSegments::OptimizerStep() {
   if (training_.dynamic()) UpdateLossScale(segment, norm);
   for (const auto& [tensor, uses, computed, writes_norm] : content_.tensors) {
     for (int32_t use : uses) {
-      // Under exact accumulation only the first use has a gradient of its own type. If this gradient is a part that is
-      // made for one iteration, it is not kept. Gradients that do not exist or are not kept need no zeros.
+      // Under exact accumulation only the first use has a gradient in the gradients' own type. If this gradient is a
+      // part that is made for one iteration, it is not kept. Gradients that do not exist or are not kept need not be
+      // set to zero.
       if (Exact() && (use != uses.front() || tensors_[tensor].CutsGradientAtEnd())) continue;
       Zero(segment, segment.Role(ir::Role::Grad, tensor, use), tensors_[tensor].GradType(training_.grads),
            "zero gradient of " + Name(tensor));

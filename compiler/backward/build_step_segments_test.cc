@@ -1,4 +1,4 @@
-// Tests the end of an optimizer step: which segments there are, and what they read and leave.
+// Tests the segments of an optimizer step: which segments there are, what they read, and what they write.
 #include <map>
 #include <string>
 #include <vector>
@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// For example "grad 0.1" for the gradient of use 1 of tensor 0.
+// Returns the role as text. For example, "grad 0.1" is the gradient of use 1 of tensor 0.
 std::string Name(ir::RoleAttr role) {
   std::string name = ir::stringifyRole(role.getRole()).str();
   if (role.getTensor() >= 0) name += " " + std::to_string(role.getTensor());
@@ -36,8 +36,8 @@ class StepSegmentsTest : public testing::Test {
     training_.grads = training_.master = training_.moments = builder.getF32Type();
   }
 
-  // `tensors` are the types and attributes of the tensors. Each tensor is used once and writes its norm, unless
-  // content_ differs.
+  // Builds the segments. `tensors` are the types and attributes of the tensors. Each tensor is used once and the rank
+  // writes its norm, unless content_ says otherwise.
   void Build(const std::vector<std::string>& tensors) {
     std::string text;
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -112,12 +112,12 @@ TEST_F(StepSegmentsTest, WhichThereAre) {
   EXPECT_THAT(kinds_, ElementsAre(SegmentKind::OptimizerStep));
 }
 
-// Rule P9: the buffer of the first use receives the sum of all uses' gradients, in model order. Every gradient is zero
+// Rule P9: the gradients of all uses are added into the buffer of the first use, in model order. Every gradient is zero
 // again after the update.
 TEST_F(StepSegmentsTest, UsesAreAddedOnceTheirNormIsTaken) {
   content_.tensors = {{0, {1, 2, 4}, {1, 4}, true}, {1, {0}, {0}, false}, {2, {0}, {0}, true}};
   Build({kWhole, kWhole, kWhole});
-  // Another rank counts the norm of tensor 1, and there is nothing to add to its gradient.
+  // Another rank takes the norm of tensor 1, and tensor 1 has only one use, so grad_norm does not read its gradient.
   EXPECT_THAT(Reads(SegmentKind::GradNorm), ElementsAre("grad 0.1", "grad 0.2", "grad 0.4", "grad 2", "local_norms"));
   EXPECT_THAT(Leaves(SegmentKind::GradNorm), ElementsAre("grad 0.1", "local_norms"));
   auto adds = Ops<ir::AddOp>(SegmentKind::GradNorm);

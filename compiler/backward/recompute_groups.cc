@@ -11,7 +11,7 @@ namespace {
 struct StageLayers {
   std::set<int64_t> all;
   std::set<int64_t> with_loss;
-  // Layers that multiply matrices, except the layer of the loss. AxoNN counts these as layers.
+  // Layers that multiply matrices, except the layer of the loss. AxoNN's rule counts only these layers.
   std::set<int64_t> with_product;
 };
 

@@ -1,4 +1,4 @@
-// Chooses which layers of each stage the backward recomputes, and which of them together.
+// Chooses which layers of each stage the backward recomputes, and which of these layers are recomputed together.
 #ifndef WEFT_COMPILER_BACKWARD_RECOMPUTE_GROUPS_H_
 #define WEFT_COMPILER_BACKWARD_RECOMPUTE_GROUPS_H_
 
@@ -17,7 +17,8 @@ struct RecomputeChoice {
   std::string mode = "none";
   // For `layers`: the layers to recompute.
   std::vector<int32_t> layers;
-  // For `every`: in each stage, the first of the layers without a loss is recomputed, and then every `every`-th.
+  // For `every`: in each stage, the first layer and then every `every`-th layer are recomputed. The layer of the loss
+  // does not count.
   int32_t every = 1;
   // For `interval`: number of layers that are recomputed together, from the input of the first one.
   int32_t interval = 1;

@@ -1,4 +1,5 @@
-// Finds what the backward of a stage reads of its forward, and cuts the segments out of the block with both.
+// Finds which forward values the backward of a stage reads, and cuts the block that holds forward and backward into
+// segments.
 #include "compiler/backward/build_backward.h"
 
 namespace weft {
@@ -53,8 +54,8 @@ void StageDifferentiator::EmitForward() {
     if (used) map.map(argument, segment.Argument(block_.getArgRole(index), argument.getType()));
   }
   for (mlir::Operation* op : forward_) segment.builder().clone(*op, map);
-  // A value that is handed on and read again, or handed on twice, is kept in two places, because the buffers of the two
-  // places have separate lifetimes.
+  // A value that is both an output and saved, or that is several outputs, is kept in several places, because the
+  // buffers of these places have separate lifetimes.
   llvm::DenseSet<mlir::Value> placed;
   auto place = [&](ir::RoleAttr role, mlir::Value value) {
     mlir::Value kept = map.lookup(value);
@@ -157,7 +158,7 @@ void StageDifferentiator::FindSavedGradients() {
   }
 }
 
-// Recomputes everything here, including what only the second half reads.
+// Recomputes all values here, including those that only the second half of the backward reads.
 void StageDifferentiator::EmitBackwardInput() {
   SegmentBuilder segment(module_builder_, SegmentName("backward_input"), ir::SegmentKind::BackwardInput,
                          content_.stage);
@@ -178,7 +179,8 @@ void StageDifferentiator::EmitBackwardInput() {
     const bool handed_on = llvm::any_of(backward_results_, [&](auto& result) {
       return result.first.getRole() == ir::Role::InputGrad && result.second == value;
     });
-    // A value that comes in or is handed on already has a buffer, with a lifetime of its own.
+    // An incoming gradient, and a gradient that the stage hands on, already have a buffer with another lifetime. The
+    // second half of the backward gets a copy.
     if (handed_on || mlir::isa<mlir::BlockArgument>(value)) {
       auto copy = segment.Named(segment.builder().create<ir::CastOp>(value.getLoc(), kept.getType(), kept), "copy");
       copy->setAttr(ir::kPartAttr, segment.builder().getStringAttr("input"));

@@ -19,7 +19,8 @@ void AddAxis(const std::string& axis, int64_t block, int64_t stride, Group* grou
   subset.set_stride(stride);
 }
 
-// The group over `axes`. If replicas share parts, it contains along data only the replicas that hold the same part.
+// The group over `axes`. If replicas share parts, the group contains along the data axis only the replicas that hold
+// the same part.
 Group GroupOfAxes(const std::vector<std::string>& axes, bool parts, const Plan& plan) {
   Group group;
   const int64_t data = AxisSize(plan.mesh(), "data"), sharing = StateShardsOf(plan).members;
@@ -119,7 +120,7 @@ void ChainCompute(const Program& program, Template* t) {
     return found == list.rend() ? -1 : found->id();
   };
   const auto backward = [&](const Action& action) { return action.kind() == BACKWARD; };
-  // Starts from the last backward of the previous repetition; the prologue has forwards only.
+  // The loop starts with the last backward of the previous repetition, because the prologue has no backward.
   int previous = -1, previous_backward = last(t->body(), backward);
   const int last_of_body = last(t->body(), IsCompute), last_of_prologue = last(t->prologue(), IsCompute);
   const bool detached = std::any_of(t->body().begin(), t->body().end(),

@@ -18,7 +18,7 @@ struct GradientSum {
   std::string name;
   Group group;
   std::vector<const SegmentOperand*> from, to;
-  // True if this collective further sums the result of the previous one.
+  // True if this collective sums the result of the previous collective further.
   bool after_previous = false;
 };
 
@@ -30,17 +30,17 @@ const SegmentOperand* FindOperand(const StageSegment& segment, ir::Role role, in
 std::vector<GradientSum> GradientSumsBefore(const StageSegment& optimizer, const SegmentSet& segments,
                                             const Plan& plan);
 
-// Weights that `optimizer` does not write whole (ZeRO 1 and 2, kept layers of 3). Each pair holds the operand that
-// `optimizer` writes and the whole weight that forwards and backwards read.
+// Weights that `optimizer` does not write whole (ZeRO 1 and 2, and ZeRO 3 for layers that keep their gathered weights).
+// Each pair holds the operand that `optimizer` writes and the whole weight that forwards and backwards read.
 std::vector<std::pair<const SegmentOperand*, const SegmentOperand*>> GatheredWeights(const StageSegment& optimizer,
                                                                                      const StageSegment& forward,
                                                                                      const StageSegment& backward);
 // The group of replicas that share states.
 Group GroupOfSharers(const Plan& plan);
 
-// Adds dependencies for programs whose segments hold collectives, because the order of the compute stream is then not
-// the order of all steps. Every compute action waits for the one before it. Actions that compute, sum or use gradients
-// wait for the detached steps of the backward before them.
+// Adds the dependencies that a program needs if its segments hold collectives, because the order of the compute stream
+// is then not the order of all steps. Every compute action waits for the one before it. Actions that compute, sum or
+// use gradients wait for the detached steps of the backward before them.
 void ChainCompute(const Program& program, Template* t);
 
 }  // namespace weft

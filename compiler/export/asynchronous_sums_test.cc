@@ -39,7 +39,7 @@ Plan PlanOf(const std::string& zero) {
                      zero + " }");
 }
 
-// "data", "x data", "data/2" (stride) or "data[4]" (block).
+// For example "data", "x data", "data/2" (stride) or "data[4]" (block).
 std::string Text(const Group& group) {
   std::string text;
   for (const AxisSubset& axis : group.axes()) {
@@ -50,7 +50,7 @@ std::string Text(const Group& group) {
   return text;
 }
 
-// "ALL_REDUCE over x data of 0 2"
+// For example "ALL_REDUCE over x data of 0 2", where 0 and 2 are tensors.
 std::vector<std::string> Texts(const std::vector<GradientSum>& sums) {
   std::vector<std::string> texts;
   for (const GradientSum& sum : sums) {
@@ -77,7 +77,7 @@ TEST(GradientSumsBeforeTest, GradientsOverTheSameAxesGoTogether) {
                                           {Role::Grad, 3},
                                           {Role::Grad, 4}});
   const std::vector<GradientSum> sums = GradientSumsBefore(optimizer, set, PlanOf(""));
-  // y has one rank, and tensor 4 is whole, so there is nothing to sum.
+  // Axis y has one rank, and tensor 4 is not cut, so neither needs a sum.
   EXPECT_THAT(Texts(sums), ElementsAre("ALL_REDUCE over data of 0 2", "ALL_REDUCE over x data of 1"));
   for (const GradientSum& sum : sums) EXPECT_EQ(sum.from, sum.to) << "an all-reduce is in place";
 }
@@ -97,7 +97,7 @@ TEST(GradientSumsBeforeTest, SharedStatesScatterFirst) {
     EXPECT_EQ(sum.to[0]->role, Role::GradPart);
     EXPECT_EQ(sum.to[0]->tensor, sum.from[0]->tensor);
   }
-  // In groups of four, parts are then summed over the replicas at the same place in their groups.
+  // With groups of four, the parts are then summed over the replicas that have the same place in their groups.
   EXPECT_THAT(Texts(GradientSumsBefore(optimizer, set, PlanOf("stage: 1 group: 4"))),
               ElementsAre("REDUCE_SCATTER over data[4] of 0", "ALL_REDUCE over data/4 of 0, further",
                           "REDUCE_SCATTER over data[4] of 1", "ALL_REDUCE over x data/4 of 1, further",
@@ -120,8 +120,8 @@ TEST(GroupOfSharersTest, AllReplicasOrTheNeighbors) {
 }
 
 TEST(GatheredWeightsTest, FindsParametersThatTheOptimizerWritesInPart) {
-  // 0: whole parameters. 1: the master itself is the part. 2: a part in the precision of the parameters. 3: only the
-  // backward reads the parameter. 4: nothing on this rank reads the parameter.
+  // Tensor 0: whole parameters. 1: the master weights are themselves the part. 2: a part in the precision of the
+  // parameters. 3: only the backward reads the parameter. 4: nothing on this rank reads the parameter.
   const StageSegment optimizer = Holding({{Role::Master, 0},
                                           {Role::Param, 0},
                                           {Role::Master, 1},
@@ -160,7 +160,7 @@ bool Computes(const Action& action) {
   return action.kind() == FORWARD || action.kind() == BACKWARD || action.kind() == OPTIMIZER_STEP;
 }
 
-// (action, distance) -> detached
+// Maps (action, distance) to whether the wait includes detached steps.
 using Waits = std::map<std::pair<int, int>, bool>;
 
 Waits WaitsOf(const Action& action) {

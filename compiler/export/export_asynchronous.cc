@@ -2,8 +2,8 @@
 //
 // On a rank that is w forwards ahead, the body is F(w) B(0) F(w+1) B(1) ... With N microbatches per repetition, forward
 // x of a repetition belongs to microbatch x, or, if x >= N, to microbatch x - N of the next repetition. A message is
-// received in the list in which it is sent, so that transfers stay within a list. The rank below is further ahead, so
-// the RECV of x may be in an earlier repetition than F(x).
+// received in the list in which it is sent, so that transfers stay within a list. The previous rank is further ahead,
+// so the RECV of x may be in an earlier repetition than F(x).
 //
 // Everything that passes from slot to slot is in a ring of persistent buffers. Microbatch x uses place x mod size,
 // where size divides N, so that places do not depend on the repetition. A wait for the previous user of a place is a
@@ -35,7 +35,8 @@ enum class Event { kReceiveInput, kForward, kSendOutput, kReceiveGradient, kBack
 
 int ModuloOf(int x, int size) { return (x % size + size) % size; }
 
-// The smallest divisor of `microbatches` that is at least `needed`.
+// The smallest divisor of `microbatches` that is at least `needed`. If `needed` is larger than `microbatches`:
+// `microbatches`.
 int RingSize(int microbatches, int needed) {
   int size = std::min(needed, microbatches);
   while (microbatches % size != 0) ++size;
@@ -99,8 +100,9 @@ class RankExporter {
     return ModuloOf(previous ? x / made_.microbatches_per_step : x, versions_);
   }
 
-  // The copy of the weights that the update after the backward of microbatch x writes: the copy for the rank's next
-  // forward, or with two copies the one that the update's own microbatches have used.
+  // The copy of the weights that the update after the backward of microbatch x writes. It is the copy for the rank's
+  // next forward. If forwards use the previous weights, so that there are two copies, it is the copy that the update's
+  // own microbatches have used.
   int VersionWrittenAfter(int x) const {
     const bool previous = made_.schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
     return previous ? VersionOf(x) : VersionOf(x + ahead_ + 1);
@@ -167,7 +169,8 @@ class RankExporter {
     }
   }
 
-  // Sets the microbatch within a repetition, and the step, for x; x >= N belongs to the next repetition.
+  // Sets the action's microbatch (its number within a repetition) and its step. If x >= N, microbatch x belongs to the
+  // next repetition.
   void SetMicrobatch(int x, Action& action) const {
     action.set_microbatch(ModuloOf(x, n_));
     action.set_step(x / made_.microbatches_per_step);
@@ -179,11 +182,11 @@ class RankExporter {
     return event == Event::kForward || event == Event::kSendOutput ? ahead_ : 0;
   }
 
-  // Records the action of an event. `x` is the number of the microbatch, counted from the start of the body's
-  // repetition, or in the prologue from the start of the first repetition.
+  // Records the action of an event. `x` is the number of the microbatch. It counts from the start of the body's
+  // repetition, or for the prologue from the start of the first repetition.
   void Note(Event event, int x, bool prologue, const Action& action) { ids_[{event, x, prologue}] = action.id(); }
-  // Adds a wait for the event of microbatch x, in whichever list it is. If the event lies before the run, there is no
-  // wait.
+  // Makes `action` wait for the event of microbatch x, in whichever list that event is. An event before the start of
+  // the run causes no wait.
   void Wait(const Action& action, bool prologue, Event event, int x) {
     pending_.push_back({action.id(), prologue, event, x});
   }
@@ -219,7 +222,7 @@ class RankExporter {
     Bind(Forward(), x, VersionOf(x), action);
     if (rank_ > 0) Wait(action, prologue, Event::kReceiveInput, x);
     if (rank_ + 1 < ranks_) Wait(action, prologue, Event::kSendOutput, x - rings_[Role::Output]);
-    // The first forward of an iteration is the first to read what an update has left.
+    // The first forward of an iteration is the first to read the weights that an update has gathered.
     if (!prologue && !gathered_.empty() && x % made_.microbatches_per_step == 0) {
       Wait(action, prologue, Event::kGatherWeights, UpdateBefore(x));
     }
@@ -239,7 +242,7 @@ class RankExporter {
     if ((x + 1) % made_.microbatches_per_step == 0) AddUpdate(x);
   }
 
-  // The microbatch after whose backward the update makes the weights that forward x uses.
+  // The microbatch x' such that the update after the backward of x' makes the weights that forward x uses.
   int UpdateBefore(int x) const {
     const bool previous = made_.schedule.asynchrony->uses == Asynchrony::Uses::kPrevious;
     return previous ? x - x % made_.microbatches_per_step - made_.microbatches_per_step - 1 : x - ahead_ - 1;
@@ -271,7 +274,7 @@ class RankExporter {
     for (int id : sums) action.add_deps()->set_action(id);
     if (gathered_.empty()) return;
     const int updated = action.id();
-    // The previous gather reads what this update is about to change.
+    // The previous gather reads the weights that this update is about to change.
     Wait(action, false, Event::kGatherWeights, x - made_.microbatches_per_step);
     Action& gather = AddCollective(ALL_GATHER, GATHER_WEIGHTS, "gather weights", GroupOfSharers(plan_));
     for (const auto& [part, param] : gathered_) {
@@ -331,7 +334,7 @@ class RankExporter {
     earlier.set_action(sync.id());
     earlier.set_distance(1);
     if (rank_ + 1 < ranks_) return;
-    // Only this rank writes the losses. It may not write them again before the sum is taken.
+    // Only this rank, the last, writes the losses. It must not write them again before they are summed.
     Wait(sync, false, Event::kForward, ahead_ + n_ - 1);
     for (Action& action : *out_.mutable_body()) {
       if (action.kind() != FORWARD) continue;
@@ -397,8 +400,8 @@ class RankExporter {
   // Microbatches per repetition.
   const int n_;
   int ranks_ = 1;
-  // Forwards before the first backward of a list, on this rank and on the rank below. The rank below sends this number
-  // of outputs in the prologue.
+  // Forwards before the first backward of a list, on this rank and on the previous rank. The previous rank sends
+  // `ahead_below_` outputs in the prologue.
   int ahead_ = 0, ahead_below_ = 0;
   int versions_ = 1;
   // The weights to all-gather after each optimizer step, as (the replica's part, the whole weight). Empty if every

@@ -1,4 +1,4 @@
-// Makes the program of a schedule that never drains the pipeline, from its segments without the rank level
+// Makes the program of a schedule that never drains the pipeline. It is made from the segments, without the rank level
 // (inputs/asynchronous.h says why).
 #ifndef WEFT_COMPILER_EXPORT_EXPORT_ASYNCHRONOUS_H_
 #define WEFT_COMPILER_EXPORT_EXPORT_ASYNCHRONOUS_H_
@@ -11,7 +11,8 @@
 
 namespace weft {
 
-// Like ExportProgram (export_program.h), this leaves out the fields that do not come from the schedule.
+// Makes the fields of the program that follow from the schedule. As with ExportProgram (export_program.h), the caller
+// fills in the rest.
 absl::StatusOr<Program> ExportAsynchronous(const AsynchronousPlan& asynchronous, const SegmentSet& segments,
                                            const Plan& plan);
 

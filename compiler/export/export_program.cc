@@ -86,7 +86,7 @@ class TemplateExporter {
     return buffer;
   }
 
-  // For example "wte.weight use 1".
+  // For example "wte.weight use 1", for use 1 of that tensor.
   std::string TensorName(ir::RoleAttr role) const {
     const bool known = role.getTensor() < static_cast<int>(segments_.tensors.size());
     std::string name = known ? segments_.tensors[role.getTensor()].name() : absl::StrCat(role.getTensor());
@@ -128,18 +128,19 @@ class TemplateExporter {
     return !dynamic_ || !ir::IsMicrobatch(before) || !ir::IsMicrobatch(op);
   }
 
-  // True if the forward has waited for `before` already: in a program that chooses its order, a backward that reads
-  // what its forward received waits only for the forward. The choice depends on the receives that an action itself
-  // waits for (rule P6).
+  // True if `op` need not wait for `before`, because the forward has already waited for it. In a program that chooses
+  // its order, a backward that reads what its forward received waits only for the forward. The choice of the next
+  // action depends on the receives that an action itself waits for (rule P6).
   bool IsSeenByForward(mlir::Operation* before, mlir::Operation* op) const {
     auto recv = mlir::dyn_cast<ir::RecvOp>(before);
     return dynamic_ && recv && recv.getDirection() == ir::Direction::TowardsLoss && ir::IsMicrobatch(op) &&
            !mlir::isa<ir::ForwardOp>(op);
   }
 
-  // Adds dependencies on the actions that make the op's tokens, and its buffers on other streams.
+  // Adds dependencies on the actions that make the op's tokens, and on the actions of other streams that make its
+  // buffers.
   void AddDependencies(mlir::Operation* op, Action& action) {
-    // Whether the wait includes detached steps, by id.
+    // Maps the id of an action to wait for to true if the wait includes the action's detached steps.
     std::map<int, bool> ids;
     for (mlir::Value operand : op->getOperands()) {
       const auto [before, detached] = WaitedFor(operand);
@@ -208,7 +209,7 @@ class TemplateExporter {
         absl::StrCat("template ", out_.name(), ", action ", action.name(), " has no offsets"));
   }
 
-  // "s1 m3"; for a wide forward "s1 m2-3".
+  // Returns the part of an action's name that states its place: "s1 m3", or for a wide forward "s1 m2-3".
   static std::string Place(int stage, int microbatch, int width) {
     std::string text = absl::StrCat("s", stage, " m", microbatch);
     if (width > 1) absl::StrAppend(&text, "-", microbatch + width - 1);

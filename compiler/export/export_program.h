@@ -9,9 +9,9 @@
 
 namespace weft {
 
-// Writes templates, actions, buffers, segments, tensors, mesh, schedule, stages and microbatches of a program on which
-// plan-memory has run. The caller fills in the rest (recipe, cluster, names). FailedPrecondition names the op that a
-// pass should have replaced or planned.
+// Writes those fields of a program that come from the rank level: templates, actions, buffers, segments, tensors, mesh,
+// schedule, stages and microbatches. The pass plan-memory must have run on the program. The caller fills in the rest
+// (recipe, cluster, names). FailedPrecondition names the op that a pass should have replaced or planned.
 absl::StatusOr<Program> ExportProgram(ir::ProgramOp program, const SegmentSet& segments);
 
 }  // namespace weft

@@ -1,9 +1,9 @@
 // Exports weft.segment ops as messages: the place of each value, and the steps.
 //
-// Values without an operand of their own (segment_storage.h) share the workspace. The workspace is planned by the steps
-// between definition and last use; where a collective runs beside other steps, a value lives until a step waits for the
-// collective. Values that detached steps touch lie in `deferred` instead, where later layers reuse bytes
-// (deferred_lives.h).
+// Values without an operand of their own (segment_storage.h) share the workspace. There a value keeps its bytes from
+// the step that makes it to its last use. If a collective that uses the value runs beside other steps, the value keeps
+// them until a step waits for the collective. Values that detached steps touch lie in the operand `deferred` instead,
+// where later layers reuse bytes (deferred_lives.h).
 #include "compiler/export/export_segment.h"
 
 #include <algorithm>
@@ -29,7 +29,8 @@ namespace {
 
 constexpr int64_t kLargestOperand = int64_t{1} << 60;
 
-// A step of the segment: an op, or the step that zeroes the end of a place before the op writes there.
+// A step of the segment: an op (`op`), or, if `op` is null, the step that zeroes the end of place `zeros_of` before an
+// op writes there.
 struct PlannedStep {
   mlir::Operation* op = nullptr;
   int zeros_of = -1;
@@ -39,7 +40,7 @@ bool HasLayout(ir::Role role) { return role == ir::Role::Saved || role == ir::Ro
 
 class SegmentExporter {
  public:
-  // `known`: layouts of the stage's segments that are exported already.
+  // `known`: layouts that already exported segments of the same stage have defined.
   SegmentExporter(ir::SegmentOp segment, const std::vector<ir::TensorOp>& tensors, const Layouts& known)
       : segment_(segment), known_(known), values_(segment, tensors) {}
 
@@ -114,7 +115,7 @@ std::vector<OrderedStep> SegmentExporter::OrderedSteps(const std::vector<Planned
 }
 
 // Extends the life of storages that a collective touches until a compute step waits for the collective. Storages in
-// `deferred` are excluded, because steps wait for their bytes (deferred_lives.h).
+// `deferred` are left out: whatever reuses their bytes waits for the collective (deferred_lives.h).
 void SegmentExporter::ExtendLives() {
   std::vector<PlannedStep> steps;
   for (mlir::Operation* op : values_.steps()) steps.push_back({op, -1});
@@ -131,7 +132,7 @@ void SegmentExporter::ExtendLives() {
   }
 }
 
-// Offsets in `deferred`, for the places of `order` that lie there.
+// Returns the offsets in `deferred` of those places of `order` that lie there.
 absl::StatusOr<std::vector<int64_t>> SegmentExporter::PlaceDeferred(const std::vector<int>& order, int64_t* bytes) {
   std::vector<DeferredValue> values;
   for (int i : order) {
@@ -167,7 +168,7 @@ mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOpe
   Layout& layout = layouts_[operand.role];
   storage.offset = layout.bytes;
   layout.places[use] = {storage.offset, storage.type};
-  // The caller checks the size, operand by operand.
+  // If the operand becomes too large, the caller reports the error.
   layout.bytes = bytes > kLargestOperand ? bytes : layout.bytes + RoundUp(bytes, kValueAlignment);
   operand.bytes = layout.bytes;
   return mlir::success();

@@ -12,25 +12,25 @@
 
 namespace weft {
 
-// Where the values lie in an operand that holds several.
+// Where the values lie within an operand that holds several values.
 struct Layout {
   struct Place {
     int64_t offset = 0;
     mlir::RankedTensorType type;
   };
-  // The key is `use`.
+  // Maps the `use` of a value to its place.
   std::map<int32_t, Place> places;
   int64_t bytes = 0;
 };
 // Layouts of the roles Saved and SavedGrad: one segment of a stage writes them, others read them.
 using Layouts = std::map<ir::Role, Layout>;
 
-// `tensors`: the module's tensors, by index. `known`: layouts of the stage's segments that are exported already.
-// `made`, if not null, receives the layouts that `known` did not have. Errors are emitted at the ops.
+// `tensors`: the module's tensors, by index. `known`: layouts that already exported segments of the same stage have
+// defined. `made`, if not null, receives the layouts that `known` did not have. Errors are emitted at the ops.
 mlir::FailureOr<StageSegment> ExportSegment(ir::SegmentOp segment, const std::vector<ir::TensorOp>& tensors,
                                             const Layouts& known, Layouts* made);
 
-// Pipe rank of a segment that belongs to a rank. If the segment has no rank number, its stage's number.
+// Pipe rank of a segment. If the segment has no rank, this is the number of its stage.
 int64_t RankOf(ir::SegmentOp segment);
 
 }  // namespace weft

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// The value last written to each 64 bytes of a segment's operands; -1 for none.
+// Records, for each 64 bytes of a segment's operands, the value that was last written there; -1 for none.
 class Written {
  public:
   explicit Written(const StageSegment& segment) {
@@ -97,7 +97,7 @@ TEST(ExportSegment, StepsReadWhatEarlierStepsWrote) {
     }
   }
   EXPECT_GT(reads, 500);
-  // Otherwise no place was reused, and the test would check nothing.
+  // Without this check, the test could pass although no place was reused.
   EXPECT_GT(shared, 0);
 }
 

@@ -1,4 +1,5 @@
-// Exports the segments of a module as messages: the stage or rank of each, and what a stage's segments share.
+// Exports the segments of a module as messages. Finds the stage or rank of each segment, and what the segments of one
+// stage share.
 #include "compiler/export/export_segments.h"
 
 #include <string>
@@ -17,7 +18,7 @@ namespace {
 
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
 
-// The field in which a stage keeps the index of a segment of this kind.
+// Returns the field in which a stage keeps the index of a segment of this kind.
 int* IndexOf(StageIndex& stage, ir::SegmentKind kind) {
   switch (kind) {
     case ir::SegmentKind::Forward:
@@ -47,7 +48,8 @@ int* IndexOf(RankIndex& rank, ir::SegmentKind kind) {
   }
 }
 
-// The field in which `set` keeps the index of the segment. Adds the stage or rank if it is the next one.
+// Returns the field in which `set` keeps the index of the segment. If the segment belongs to the stage or rank after
+// the last one in `set`, adds that stage or rank.
 mlir::FailureOr<int*> PlaceOf(ir::SegmentOp segment, SegmentSet* set) {
   if (ir::IsOfRank(segment.getKind())) {
     const int64_t rank = RankOf(segment);
@@ -126,7 +128,7 @@ mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set) {
     mlir::FailureOr<StageSegment> exported = ExportSegment(segment, tensors, layouts, &made);
     if (mlir::failed(exported)) return mlir::failure();
     **index = static_cast<int>(set->segments.size());
-    // The segment that writes these operands lays them out.
+    // The segment that writes these operands decides their layout, which the other segments then use.
     if (segment.getKind() == ir::SegmentKind::Forward) layouts[ir::Role::Saved] = made[ir::Role::Saved];
     if (segment.getKind() == ir::SegmentKind::BackwardInput) {
       layouts[ir::Role::SavedGrad] = made[ir::Role::SavedGrad];

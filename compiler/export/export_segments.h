@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// Fills in everything but `tensors`, `shards` and flops. Errors are emitted at the ops.
+// Fills in all fields of `set` except `tensors`, `shards` and flops. Errors are emitted at the ops.
 mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set);
 // Returns the same as a new set, with errors as a status.
 absl::StatusOr<SegmentSet> ExportSegments(mlir::ModuleOp module);

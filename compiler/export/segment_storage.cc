@@ -8,7 +8,8 @@
 namespace weft {
 namespace {
 
-// Elements in all members' parts of the `index`-th tensor that `op` gathers or scatters; 0 if it does neither.
+// Number of elements that the parts of all members have together, for the `index`-th tensor that `op` gathers or
+// scatters; 0 if `op` does neither.
 int64_t ElementsOfParts(mlir::Operation* op, size_t index) {
   auto elements = [](mlir::Value part) { return mlir::cast<mlir::RankedTensorType>(part.getType()).getNumElements(); };
   if (auto gather = mlir::dyn_cast<ir::GroupAllGatherOp>(op)) {
@@ -18,8 +19,8 @@ int64_t ElementsOfParts(mlir::Operation* op, size_t index) {
   return scatter ? elements(scatter.getOutputs()[index]) * static_cast<int64_t>(scatter.getMembers()) : 0;
 }
 
-// True if detached steps may use buffers of this role after their action has ended: these buffers live for the whole
-// run.
+// True for roles whose buffers live for the whole run. Detached steps may use such buffers after their action has
+// ended.
 bool OutlivesActions(ir::Role role) {
   return role == ir::Role::Deferred || role == ir::Role::Param || role == ir::Role::Master || role == ir::Role::Grad ||
          role == ir::Role::GradAccumulator;
@@ -162,7 +163,8 @@ mlir::LogicalResult SegmentStorage::CheckDetached() {
   return mlir::success();
 }
 
-// Parts that are rounded up have more elements together than the tensor that they are parts of.
+// Finds the places that need more elements than their type has: rounded-up parts have more elements together than the
+// tensor that they are parts of.
 mlir::LogicalResult SegmentStorage::MakeRoom() {
   for (Storage& storage : storages_) {
     if (!storage.role || storage.role.getTensor() < 0) continue;

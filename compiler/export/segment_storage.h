@@ -1,8 +1,8 @@
-// Decides which value of a weft.segment lies in which place.
+// Decides where each value of a weft.segment is stored.
 //
-// A result that is tied to an operand lies where the operand lies. A returned result lies in the operand of its role.
-// Every other result has a place of its own. Each step is checked for errors with reused places, such as a value that
-// is read after something else took its place.
+// A result that is tied to an operand is stored in the operand's place. A returned result is stored in the operand of
+// its role. Every other result has a place of its own. Each step is checked for errors that come from reusing a place,
+// such as a step that reads a value after another value has overwritten it.
 #ifndef WEFT_COMPILER_EXPORT_SEGMENT_STORAGE_H_
 #define WEFT_COMPILER_EXPORT_SEGMENT_STORAGE_H_
 
@@ -28,25 +28,27 @@ struct Storage {
   std::string name;
   // Null for a place in the workspace.
   ir::RoleAttr role;
-  // The value that it holds at the current step, while the steps are walked.
+  // The value that the place holds at the current step, while the steps are checked one after the other.
   mlir::Value content;
   bool read_first = false;
   bool written = false;
   int first_step = -1;
   int last_step = -1;
-  // `detached`: detached steps touch the storage. `attached`: other steps touch it.
+  // `detached`: detached steps use the storage. `attached`: other steps use it.
   bool detached = false;
   bool attached = false;
   int operand = -1;
   int64_t offset = 0;
   int value = -1;
-  // Number of elements, if more than the type has: parts that are gathered into it or scattered from it are rounded up.
+  // Number of elements in the place, if it needs more than its type has; 0 if not. Parts that are gathered into it or
+  // scattered from it are rounded up, so together they have more elements.
   int64_t room = 0;
   // Index of the exported value that gives this place `room` elements; -1 = none.
   int padded_value = -1;
-  // True if a step of this segment gathers into it or scatters from it in rounded-up parts.
+  // True if a step of this segment gathers into the place, or scatters from it, in rounded-up parts.
   bool in_parts = false;
-  // True if it must end in zeros because parts are scattered from it. A step makes the zeros before the first write.
+  // True if the place must end in zeros because parts are scattered from it. A separate step writes these zeros before
+  // the first op writes to the place.
   bool ends_in_zeros = false;
   int zeros_value = -1;
 
@@ -84,8 +86,8 @@ class SegmentStorage {
  private:
   mlir::LogicalResult PlaceValues();
   mlir::LogicalResult PlaceReturned(mlir::Value value, ir::RoleAttr role);
-  // The operand whose storage a collective may use for result `index` because nothing reads the operand afterwards; -1
-  // if none.
+  // Index of the operand whose storage the collective may use for result `index`, because nothing reads the operand
+  // afterwards; -1 if none.
   int InPlaceOperand(mlir::Operation& op, unsigned index);
   void DeferDetached();
   mlir::LogicalResult CheckDetached();
@@ -94,7 +96,7 @@ class SegmentStorage {
   mlir::LogicalResult Touch(mlir::Operation* op, int step);
 
   std::string RoleName(ir::RoleAttr role) const;
-  // Returns the place that `storage` was merged into, for places that were found to be the same.
+  // Some places turn out to be the same and are merged. Returns the place that `storage` was merged into.
   int Find(int storage) const {
     while (same_as_[storage] != storage) storage = same_as_[storage];
     return storage;

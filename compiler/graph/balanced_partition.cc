@@ -34,7 +34,8 @@ class StageCosts {
 
   int64_t CostOf(int64_t from, int64_t to) const {
     const int64_t begin = position_[from], end = position_[to];
-    // The first layer after the stage that would be recomputed in this series of every `every_`-th layer.
+    // The stage recomputes every `every_`-th layer of those that can be recomputed, from its first one on. `behind` is
+    // the first layer in this sequence after the end of the stage.
     const int64_t behind = begin + (end - begin + every_ - 1) / every_ * every_;
     return prefix_[to] - prefix_[from] + suffix_[begin] - suffix_[behind];
   }
@@ -43,7 +44,8 @@ class StageCosts {
   std::vector<int64_t> prefix_;
   // position_[i]: how many of the layers before i can be recomputed.
   std::vector<int64_t> position_;
-  // suffix_[i]: cost of recomputing the i-th layer that can be recomputed and every `every_`-th one after it.
+  // suffix_[i]: cost of recomputing the i-th of the layers that can be recomputed, and every `every_`-th of them after
+  // it.
   std::vector<int64_t> suffix_;
   int64_t every_ = 1;
 };
@@ -62,7 +64,7 @@ bool IsBetter(int64_t cost, absl::Span<const int64_t> rest, absl::Span<const int
 }
 
 std::vector<int32_t> SmallestSortedCosts(const StageCosts& costs, int64_t layers, int32_t stages) {
-  // best[i]: costs of the best cut of layers [i, layers) into s + 1 stages, descending.
+  // best[i]: costs of the stages of the best cut of layers [i, layers) into s + 1 stages, descending.
   std::vector<std::vector<int64_t>> best(layers), before;
   std::vector<std::vector<int32_t>> ends(stages, std::vector<int32_t>(layers, static_cast<int32_t>(layers)));
   for (int64_t i = 0; i < layers; ++i) best[i] = {costs.CostOf(i, layers)};
@@ -72,7 +74,7 @@ std::vector<int32_t> SmallestSortedCosts(const StageCosts& costs, int64_t layers
     for (int64_t i = 0; i + s < layers; ++i) {
       for (int64_t end = i + 1; end + s <= layers; ++end) {
         const int64_t cost = costs.CostOf(i, end);
-        // Longer stages cost no less.
+        // A longer first stage does not cost less, so no later end can be better.
         if (!best[i].empty() && cost > best[i].front()) break;
         if (!best[i].empty() && !IsBetter(cost, before[end], best[i])) continue;
         best[i] = before[end];

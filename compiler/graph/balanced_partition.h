@@ -21,8 +21,8 @@
 
 namespace weft {
 
-// The cost of recomputation in a stage. Of the stage's layers that can be recomputed, the first is recomputed, and then
-// every `every`-th.
+// The cost of recomputation in a stage. Among the stage's layers that can be recomputed, the first is recomputed, and
+// then every `every`-th.
 struct RecomputeCosts {
   // Cost per layer; negative = never recomputed. Empty = no layer is recomputed.
   std::vector<int64_t> layers;

@@ -28,7 +28,7 @@ std::vector<int64_t> SortedCosts(const std::vector<int64_t>& costs, const Recomp
   return stages;
 }
 
-// Tries every cut in lexicographic order of counts; the first of the best wins.
+// Tries every cut in lexicographic order of counts. If several cuts are equally good, the first one wins.
 void BruteForce(const std::vector<int64_t>& costs, const RecomputeCosts& recompute, size_t from, int stages,
                 std::vector<int32_t>* counts, std::vector<int32_t>* best) {
   if (stages == 1) {
@@ -69,7 +69,7 @@ TEST(BalancedPartition, EqualsBruteForce) {
 }
 
 TEST(BalancedPartition, OtherStagesAreAsCheapAsTheyCanBe) {
-  // Only the place of the 10 decides the maximum; the remaining layers are cut in the middle.
+  // The stage with the layer of cost 10 decides the maximum. The other layers are cut in the middle.
   EXPECT_EQ(*BalancedPartition({1, 1, 1, 1, 1, 1, 10}, 3), (std::vector<int32_t>{3, 3, 1}));
 }
 

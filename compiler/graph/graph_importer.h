@@ -1,4 +1,4 @@
-// The implementation of import_graph.h. Internal to the import.
+// The class that implements import_graph.h. Only the import uses this header.
 #ifndef WEFT_COMPILER_GRAPH_GRAPH_IMPORTER_H_
 #define WEFT_COMPILER_GRAPH_GRAPH_IMPORTER_H_
 
@@ -17,7 +17,8 @@
 
 namespace weft {
 
-// One import. Its functions are in import_graph.cc (settings, tensors, the whole graph) and import_ops.cc (one op).
+// Imports one model graph. Its functions are in import_graph.cc (settings, tensors, the whole graph) and import_ops.cc
+// (one op).
 class GraphImporter {
  public:
   GraphImporter(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe, const ImportOptions& options)
@@ -28,11 +29,12 @@ class GraphImporter {
  private:
   absl::Status CheckSettings();
   absl::Status AddTensors();
-  // import_ops.cc
+  // The following functions are in import_ops.cc.
   absl::Status AddOp(const GraphOp& op);
   absl::Status CheckCounts(const GraphOp& op, const kernels::GraphRow& row);
   absl::StatusOr<mlir::Value> Result(const GraphOp& op, const kernels::GraphRow& row);
-  // Makes the op whose operands, results and attributes the rows of the op and of its kernel state.
+  // Makes an op from its table rows: the row of the graph op and the row of its kernel state the operands, results and
+  // attributes.
   absl::StatusOr<mlir::Value> RowOp(const GraphOp& op, const kernels::GraphRow& row);
   absl::Status AddAttributes(const GraphOp& op, const kernels::KernelRow& kernel, int64_t sequence,
                              mlir::OperationState& state);
@@ -45,7 +47,7 @@ class GraphImporter {
   absl::StatusOr<mlir::Value> Conv2d(const GraphOp& op);
   absl::StatusOr<mlir::Value> CrossEntropy(const GraphOp& op);
   absl::StatusOr<mlir::Value> SquaredError(const GraphOp& op);
-  // Side of a sample's square of positions.
+  // Side of the square of positions that one sample has in `value`.
   absl::StatusOr<mlir::IntegerAttr> Side(mlir::Value value);
 
   template <typename... Parts>
@@ -65,7 +67,8 @@ class GraphImporter {
   mlir::RankedTensorType Activation(int64_t rows, int64_t columns) {
     return mlir::RankedTensorType::get({rows, columns}, compute_);
   }
-  // Rows of one sample in an activation: the tokens of a sequence, or the positions of an image at its level.
+  // Number of rows that one sample has in an activation: the tokens of a sequence, or the positions of an image at the
+  // activation's resolution.
   int64_t RowsOfSample(mlir::Value value) const { return Dim(value, 0) / sequences_; }
   static int64_t Dim(mlir::Value value, unsigned index) {
     return mlir::cast<mlir::RankedTensorType>(value.getType()).getDimSize(index);
@@ -95,7 +98,7 @@ class GraphImporter {
   std::map<std::string, int> parameters_;
   std::vector<LogicalTensor> tensors_;
   int32_t sites_ = 0;
-  // Trace name and layer of each op.
+  // Trace name and layer of the op that is being imported.
   std::string name_;
   int32_t layer_ = 0;
 };

@@ -52,7 +52,7 @@ absl::Status GraphImporter::CheckSettings() {
         absl::StrCat("precision.", name, " is ", DType_Name(dtype), "; allowed: FP64, FP32, BF16, FP16"));
   };
   const Precision& precision = options_.precision;
-  // A program whose products are in TF32 stores FP32.
+  // If the program's products are in TF32, its values are stored in FP32.
   const DType stored = precision.compute() == TF32 ? FP32 : precision.compute();
   WEFT_RETURN_IF_ERROR(check(stored, "compute"));
   WEFT_RETURN_IF_ERROR(check(precision.params(), "params"));

@@ -2,12 +2,12 @@
 // microbatch.
 //
 // Activations and logits have the type precision.compute, parameters precision.params; the loss is fp64. Every dropout
-// and attention op has the recipe's dropout probability; with 0, dropout ops are left out. Sites are numbered in model
-// order, including those left out. Dimension 0 of a parameter with `vocabulary_rows` is padded to a multiple of 128
-// times the number of ranks that it is cut over.
+// and attention op has the recipe's dropout probability. If it is 0, dropout ops are left out. Each op that may drop
+// values has a site number, in model order; ops that are left out count too. Dimension 0 of a parameter with
+// `vocabulary_rows` is padded to a multiple of 128 times the number of ranks that it is cut over.
 //
-// Weight decay applies to tensors with two or more dimensions, under SGD as under AdamW. For other tensors the first
-// override of AdamW whose pattern matches decides. A standard deviation in the recipe replaces the largest one of the
+// Weight decay applies to tensors with two or more dimensions, under SGD as under AdamW. The first override of AdamW
+// whose pattern matches a tensor decides instead. A standard deviation in the recipe replaces the largest one of the
 // graph, and the other normal tensors keep their ratio to it (GPT-2's residual projections are initialized smaller).
 #ifndef WEFT_COMPILER_GRAPH_IMPORT_GRAPH_H_
 #define WEFT_COMPILER_GRAPH_IMPORT_GRAPH_H_
@@ -35,13 +35,14 @@ struct ImportOptions {
   int64_t vocabulary_shards = 1;
   // Iterations per repetition of an asynchronous program (rule P14); 0 = the program is synchronous.
   int32_t steps_per_repetition = 0;
-  // Resolved: dynamic if it has a growth interval, else fixed if `fixed` is not 0, else none.
+  // The loss scale with its defaults resolved: dynamic if it has a growth interval, else fixed if `fixed` is not 0,
+  // else none.
   LossScale loss_scale;
 };
 
 struct ImportedGraph {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  // In model order.
+  // The model's tensors, in model order.
   std::vector<LogicalTensor> tensors;
 };
 

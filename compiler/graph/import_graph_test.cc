@@ -83,12 +83,12 @@ TEST_F(ImportGraphTest, ATensorForEveryParameter) {
       EXPECT_EQ(op.getSymName().str(), parameter.name());
       EXPECT_EQ(static_cast<int>(op.getIndex()), index++);
       EXPECT_EQ(op.getUses(), static_cast<uint32_t>(tensor.uses()));
-      // The head reads the embedding once more.
+      // Every parameter has one use, except the embedding, which the head reads too.
       EXPECT_EQ(tensor.uses(), absl::StrContains(parameter.name(), "wte") ? 2 : 1);
       const std::vector<int64_t> shape(parameter.shape().begin(), parameter.shape().end());
       std::vector<int64_t> padded = shape;
       if (parameter.vocabulary_rows()) {
-        // The smallest multiple that gives every rank an equal and aligned part.
+        // The vocabulary is padded to the smallest number that gives every rank an equal and aligned part.
         EXPECT_GE(tensor.padded_shape(0), 300);
         EXPECT_LT(tensor.padded_shape(0), 300 + kVocabularyAlignment * shards);
         EXPECT_EQ(tensor.padded_shape(0) % (kVocabularyAlignment * shards), 0);
@@ -122,7 +122,7 @@ TEST_F(ImportGraphTest, TypesAreThoseOfThePrecision) {
   EXPECT_TRUE(training->grads.isF32());
 }
 
-// There is a loss for each microbatch of the repetition.
+// There is one loss for each microbatch of a repetition.
 TEST_F(ImportGraphTest, LossesOfAllMicrobatches) {
   for (const auto& [microbatch, steps, losses] :
        {std::tuple{2, 0, 4}, std::tuple{8, 0, 1}, std::tuple{0, 0, 8}, std::tuple{2, 3, 12}}) {
@@ -166,7 +166,7 @@ TEST_F(ImportGraphTest, TheFirstPatternThatMatchesDecides) {
       {"*h.0.*.weight", true},
       {"*h.0*attn*weight*", true},
       {absl::StrCat(weight, "*"), true},
-      // The match steps back to the last star more than once.
+      // Here the matcher must step back to the last star more than once.
       {"*t*t*t", true},
       {"", false},
       {"c_attn.weight", false},
@@ -209,7 +209,7 @@ TEST_F(ImportGraphTest, TheLargestDeviationIsThatOfTheRecipe) {
   EXPECT_EQ(smaller, 4);
 }
 
-// (site, probability) of the ops that drop something, in model order.
+// Returns (site, probability) for the ops that drop values, in model order.
 std::vector<std::pair<int, double>> SitesOf(ImportedGraph imported) {
   std::vector<std::pair<int, double>> sites;
   imported.module->walk([&](mlir::Operation* op) {

@@ -34,7 +34,7 @@ int64_t ExtentOf(const kernels::Dim& dim, Extents& extents) {
   return sum;
 }
 
-// Binds each symbol that is the only term of a dimension to the extent of that dimension.
+// For each dimension that is a single symbol, sets the symbol's extent to the extent of the dimension.
 void Bind(const kernels::Shape& shape, llvm::ArrayRef<int64_t> dims, Extents& extents) {
   for (size_t i = 0; i < shape.dims.size(); ++i) {
     const auto& terms = shape.dims[i].terms;
@@ -152,7 +152,8 @@ absl::StatusOr<mlir::Value> GraphImporter::RowOp(const GraphOp& op, const kernel
     if (i == 0 && operand.kind == kernels::Kind::kActivation) sequence = RowsOfSample(value);
     state.addOperands(value);
   }
-  // A type_embedding reads row 0 for every token, like the positions of sequences that are one token long.
+  // A type_embedding reads row 0 of its table for every token. This is the same as an embedding of positions for
+  // sequences of one token.
   if (op.kind() == "type_embedding") sequence = 1;
   At(extents, Symbol::sequence) = sequence;
   if (row.output.kind == kernels::Kind::kTimes) {

@@ -94,7 +94,8 @@ TEST_F(ImportOpsTest, DynamicRopeFollowsTheLength) {
   for (int64_t sequence : {16, 64, 65, 256}) {
     Import(config, sequence);
     auto rope = First<ir::RopeOp>();
-    // Dynamic NTK as published: base * (factor * L / P - (factor - 1))^(d / (d - 2)) beyond P positions.
+    // Dynamic NTK as published: for more than P positions, the base is base * (factor * L / P - (factor - 1))^(d / (d -
+    // 2)).
     const double length = std::max<double>(64, static_cast<double>(sequence));
     EXPECT_NEAR(rope.getBase().convertToDouble(), 10000 * std::pow(4.0 * length / 64 - 3, 8.0 / 6), 1e-6) << sequence;
     EXPECT_EQ(rope.getFactor().convertToDouble(), 0);

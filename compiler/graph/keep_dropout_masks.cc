@@ -1,4 +1,5 @@
-// The pass weft-keep-dropout-masks.
+// The pass weft-keep-dropout-masks: makes dropout keep its mask, so that the backward need not draw random numbers
+// again.
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -23,7 +24,7 @@ struct KeepDropoutMasksPass : impl::KeepDropoutMasksBase<KeepDropoutMasksPass> {
     mlir::OpBuilder builder(dropout);
     auto type = mlir::cast<mlir::RankedTensorType>(dropout.getType());
     auto mask = mlir::RankedTensorType::get(type.getShape(), builder.getIntegerType(8, /*isSigned=*/false));
-    // The attributes are the same, including `name` and `layer`.
+    // Keeps the attributes of the dropout op, including `name` and `layer`.
     auto made = builder.create<ir::DropoutMaskOp>(dropout.getLoc(), mlir::TypeRange{type, mask},
                                                   mlir::ValueRange{dropout.getX()}, dropout->getAttrs());
     dropout.getResult().replaceAllUsesWith(made.getResult());

@@ -1,4 +1,5 @@
-// The pass weft-materialize-attention: replaces attention by separate ops.
+// The pass weft-materialize-attention: replaces each attention op by separate ops for scores, softmax, dropout and
+// values.
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/STLExtras.h"
 

@@ -46,8 +46,8 @@ struct ShardPass : impl::ShardBase<ShardPass> {
   }
 
  private:
-  // Finds into how many runs the columns of each value are divided. The readers of a value decide this: going backward
-  // through the ops, each op passes the number for its result on to its operands.
+  // Finds, for each value, the number of runs that its columns are divided into. The readers of a value decide this.
+  // Going backward through the ops, each op passes the number for its result on to its operands.
   static void FindRuns(ir::GraphOp graph, ir::Sharder& sharder) {
     for (mlir::Operation& op : llvm::reverse(graph.getBody().front())) {
       auto shardable = mlir::dyn_cast<ir::ShardableInterface>(op);

@@ -42,7 +42,7 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
   }
 
  private:
-  // Elements of a part. All parts have the same size; the last ones are filled up with zeros.
+  // Number of elements in a part. All parts have the same size; the last ones are padded with zeros.
   int64_t PartOf(int64_t elements) const { return (elements + members.getValue() - 1) / members.getValue(); }
 
   mlir::RankedTensorType Part(ir::TensorOp tensor) const {
@@ -90,9 +90,9 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     for (int64_t tensor : given_up) kept_.erase(tensor);
   }
 
-  // Moves the parameters of a layer to the place of its first parameter. So one message gathers all of the layer's
-  // parameters of which the rank holds a part. In the backward, one message carries the gradients of these parameters,
-  // and one the gradients of the layer's other parameters.
+  // Moves the parameters of a layer to the place of its first parameter. If the rank holds only parts of some
+  // parameters of the layer, one message can then gather all of them. In the backward, one message carries the
+  // gradients of these parameters, and another message carries the gradients of the layer's other parameters.
   mlir::LogicalResult BringTogether(ir::GraphOp graph) {
     std::map<int64_t, llvm::SmallVector<ir::ParameterOp>> by_layer;
     for (auto parameter : graph.getBody().front().getOps<ir::ParameterOp>()) {
@@ -124,7 +124,8 @@ struct ShardStatesPass : impl::ShardStatesBase<ShardStatesPass> {
     return mlir::success();
   }
 
-  // True if compute reads the parameter in the form in which the rank holds it, so that no gather is needed.
+  // True if forward and backward read the parameter in the form in which the rank holds it, so that no gather is
+  // needed.
   bool IsWhole(ir::ParameterOp parameter) const { return stage != 3 || kept_.contains(parameter.getTensor()); }
 
   mlir::Operation* Gather(mlir::OpBuilder& builder, llvm::ArrayRef<mlir::Value> inputs,

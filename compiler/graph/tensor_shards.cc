@@ -65,7 +65,7 @@ void DescribeShards(mlir::ModuleOp module, SegmentSet* set) {
     const auto& grad_ranges = shards.grad.ranges();
     const auto over_data =
         std::find_if(grad_ranges.begin(), grad_ranges.end(), [](const RangeCut& cut) { return cut.axis() == "data"; });
-    // A gradient that each backward scatters is already summed over the replicas that it is scattered over.
+    // If each backward scatters the gradient, the gradient is already summed over the replicas that share its parts.
     if (over_data == grad_ranges.end()) {
       shards.sync_axes.push_back("data");
     } else if (over_data->block() > 0) {

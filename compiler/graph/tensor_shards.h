@@ -1,5 +1,5 @@
-// Describes which part of every logical tensor each rank holds: the options of weft-shard and weft-shard-states, and a
-// description of their results.
+// Describes which part of every logical tensor each rank holds: makes the options of weft-shard and weft-shard-states,
+// and describes the results of these passes.
 #ifndef WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_
 #define WEFT_COMPILER_GRAPH_TENSOR_SHARDS_H_
 

@@ -15,7 +15,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// For example "x 1*3, y 0 | z, data/2": dimensions with runs, then ranges with blocks.
+// Writes a shard as text, for example "x 1*3, y 0 | z, data/2": first the cut dimensions with their runs, then the
+// ranges with their blocks.
 std::string Text(const Shard& shard) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() || text.back() == ' ' ? "" : ", ") + part; };
@@ -89,7 +90,7 @@ TEST(TensorShards, SumsThatBackwardsLeaveOpen) {
   EXPECT_THAT(set.shards[1].sync_axes, ElementsAre("z"));
   EXPECT_THAT(set.shards[2].sync_axes, ElementsAre(kOverGroups));
   EXPECT_EQ(Text(set.shards[2].grad), "| data/2");
-  // Only the optimizer's part is cut; backwards leave whole gradients.
+  // Only the optimizer's part is cut; the backward produces whole gradients.
   EXPECT_THAT(set.shards[3].sync_axes, ElementsAre("data"));
   EXPECT_EQ(Text(set.shards[3].grad), "");
   EXPECT_EQ(Text(set.shards[3].state), "| data/2");

@@ -33,7 +33,8 @@ bool MayBeAsynchronous(const ScheduleChoice& choice) {
 }
 
 // Checks the form that ExportAsynchronous relies on. Rank i holds stage i. A rank's list alternates between forwards
-// and backwards. Each kind is in ascending order of microbatches, and the forwards run some microbatches ahead.
+// and backwards. The forwards are in ascending order of microbatches, and so are the backwards. The forwards run some
+// microbatches ahead of the backwards.
 absl::Status CheckForm(const AsynchronousPlan& made, const std::string& name) {
   const PipelineSchedule& schedule = made.schedule;
   const int microbatches = made.microbatches_per_order;
@@ -113,9 +114,10 @@ absl::StatusOr<std::optional<AsynchronousPlan>> AsynchronousOf(const ScheduleCho
   AsynchronousPlan made;
   made.microbatches_per_step = choice.params.microbatches;
   made.microbatches_per_order = std::max(choice.params.microbatches, choice.params.ranks);
-  // A schedule that flushes is not checked here: the checks of such schedules report its errors.
+  // If the schedule flushes, other checks report its errors.
   if (!MayBeAsynchronous(choice)) return std::optional<AsynchronousPlan>();
-  // A program has at least one action per stage and microbatch of a repetition. A repetition may run the list twice.
+  // Largest number of pairs (stage, microbatch) in a repetition. A program has at least one action per pair, and a
+  // repetition may run the list twice.
   constexpr int64_t kMaxPairs = int64_t{1} << 18;
   const int64_t pairs = 2 * int64_t{made.microbatches_per_order} * choice.params.ranks;
   if (choice.definition.empty() && pairs > kMaxPairs) {

@@ -1,8 +1,9 @@
 // Programs of schedules that never drain the pipeline (rule P14): PipeDream, PipeDream-2BW.
 //
-// These programs are made from segments without the passes of the rank level. Those passes derive lifetimes from
-// def-use chains within a repetition, but in these programs the next repetition often reads the results of a forward.
-// Buffers are therefore persistent and used in turn. Their offsets and the waits follow from the schedule alone.
+// These programs are made directly from segments, without the passes of the rank level. Those passes derive the
+// lifetimes of buffers from def-use chains within a repetition, but here the next repetition often reads the results of
+// a forward. Buffers are therefore persistent, and successive microbatches use them in turn. Their offsets and the
+// waits follow from the schedule alone.
 #ifndef WEFT_COMPILER_INPUTS_ASYNCHRONOUS_H_
 #define WEFT_COMPILER_INPUTS_ASYNCHRONOUS_H_
 
@@ -17,10 +18,11 @@
 
 namespace weft {
 
-// A repetition runs the schedule's `order` until the next repetition can begin with the same version of the weights.
+// The schedule, and how many microbatches a repetition of the program has. A repetition runs the schedule's `order`
+// once or more, until the next repetition can begin with the same version of the weights.
 struct AsynchronousPlan {
   PipelineSchedule schedule;
-  // Microbatches of the schedule's `order`, of one optimizer step, and of a repetition of the program.
+  // Number of microbatches in the schedule's `order`, in one optimizer step, and in a repetition of the program.
   int32_t microbatches_per_order = 1;
   int32_t microbatches_per_step = 1;
   int32_t microbatches = 1;

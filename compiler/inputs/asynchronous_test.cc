@@ -69,7 +69,8 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-// Compile has verified each program. As a slow second check, this runs it with random durations.
+// Compile has already verified each program. FindFault is a second, slow check: it runs the program with random
+// durations.
 TEST(Asynchronous, ProgramsAreSound) {
   for (const Case& c : Cases()) {
     std::vector<std::string> notes;
@@ -95,8 +96,8 @@ TEST(Asynchronous, ProgramsAreSound) {
   }
 }
 
-// Equal stages and free transfers leave no bubble: a repetition of U iterations takes exactly N (F + B), as the
-// schedule says.
+// If stages are equal and transfers are free, there is no bubble. A repetition of U iterations then takes exactly N (F
+// + B), as the schedule predicts, where N counts its microbatches.
 TEST(Asynchronous, SteadyPeriodHasNoBubble) {
   for (const Case& c : Cases()) {
     const absl::StatusOr<Program> program = CompileCase(c);
@@ -184,7 +185,7 @@ TEST(Asynchronous, RefusesWhatItCannotDo) {
   AsynchronousLimits();
 }
 
-// Broken programs: each breaks one rule of a PipeDream program on three ranks.
+// Each entry breaks one rule of a PipeDream program on three ranks.
 struct Broken {
   const char* rule;
   std::function<void(Program*)> edit;
@@ -280,7 +281,7 @@ TEST(Asynchronous, BrokenProgramsAreRefused) {
          }
        },
        "neither waits for the other"},
-      // The prologue computed another microbatch.
+      // The prologue computed another microbatch than the body expects.
       {"P14.ahead",
        [](Program* p) {
          for (Action& a : *p->mutable_templates(0)->mutable_prologue()) {

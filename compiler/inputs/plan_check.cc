@@ -57,7 +57,8 @@ absl::Status CheckTensorParallel(const ModelGraph& model, const Plan& plan, cons
         below + z));
   }
   const absl::string_view name = plan.schedule().name();
-  // Tensor axes and ZeRO 2 and 3 require collectives in the middle of stages.
+  // Tensor axes and ZeRO 2 and 3 require collectives in the middle of stages, which message-driven schedules do not
+  // support.
   if (schedule.message_driven && !plan.schedule().freeze() && (axes || zero > 1)) {
     return absl::InvalidArgumentError(absl::StrCat("schedule '", name,
                                                    "' is message-driven: its ranks choose their order while they run, "

@@ -12,7 +12,8 @@
 
 namespace weft {
 
-// Refuses a definition that stands under the name of another schedule.
+// Refuses a plan whose schedule has the name of a schedule from the registry, but also a definition with another name
+// or none.
 absl::Status CheckScheduleName(const PlanSchedule& plan);
 
 // Refuses to freeze a schedule that is already static, unless plan.freeze made it so. The message names the schedules
@@ -32,7 +33,7 @@ absl::Status CheckRecomputeLayers(const ModelGraph& model, const Recompute& reco
 absl::Status CheckKeptLayers(const ModelGraph& model, const Zero& zero);
 
 // Returns `deadlock`, the refusal of a program that blocks. If the common order of transfers may be the reason, the
-// message first names the plan's fields and the values to set instead, and then the cycle.
+// message first names the plan's fields to change and their new values.
 absl::Status WithTransferOrder(const Plan& plan, const absl::Status& deadlock);
 
 }  // namespace weft

@@ -52,7 +52,7 @@ TEST(CheckScheduleName, ADefinitionUnderTheNameOfAnother) {
               AllOf(HasSubstr("plan.schedule: "), HasSubstr("gpipe"), HasSubstr("mine")));
   plan.set_name("mine");
   EXPECT_EQ(Message(CheckScheduleName(plan)), "");
-  // CheckScheduleName does not report what is wrong with a definition.
+  // CheckScheduleName does not check the definition itself, so it reports no error in it.
   plan.set_definition("no schedule");
   EXPECT_EQ(Message(CheckScheduleName(plan)), "");
 }
@@ -72,7 +72,7 @@ TEST(CheckFreeze, StaticSchedulesCannotBeFrozen) {
     plan.set_name(name);
     const PipelineSchedule schedule = Built(name);
     EXPECT_EQ(Message(CheckFreeze(plan, schedule)), "");
-    // The same holds after freezing has given the schedule an order.
+    // The plan is also accepted after freezing has given the schedule an order.
     EXPECT_EQ(Message(CheckFreeze(plan, gpipe)), "");
     PlanSchedule defined;
     defined.set_name("mine");
@@ -80,7 +80,7 @@ TEST(CheckFreeze, StaticSchedulesCannotBeFrozen) {
     defined.set_definition(DefinitionOf("mine", schedule));
     EXPECT_EQ(Message(CheckFreeze(defined, schedule)), "");
     EXPECT_EQ(Message(CheckFreeze(defined, gpipe)), "");
-    // A definition of a static schedule stays static under the name of a message-driven one.
+    // A plan's own definition of a static schedule stays static, even if it has the name of a message-driven schedule.
     defined.set_name(name);
     defined.set_definition(DefinitionOf("mine", gpipe));
     EXPECT_THAT(Message(CheckFreeze(defined, gpipe)), HasSubstr("plan.schedule.freeze"));

@@ -53,8 +53,8 @@ void ResolveDropout(const ModelGraph& model, Recipe& recipe, std::vector<std::st
   }
 }
 
-// Notes that groups are too large to run. Running a collective needs the list of its messages, but simulating it does
-// not. A plan that is only simulated may therefore have larger groups.
+// Adds a note if groups are too large to run. Running a collective needs the list of all its messages; simulating it
+// does not. So a plan that is only simulated may have larger groups.
 void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
   if (notes == nullptr) return;
   for (const MeshAxis& axis : mesh.axes()) {
@@ -65,8 +65,8 @@ void NoteLargeGroups(const Mesh& mesh, std::vector<std::string>* notes) {
   }
 }
 
-// With backward halving, one forward processes the recipe's microbatch, and each half of it has its own backward. The
-// halves become the program's microbatches.
+// With backward halving, one forward processes the recipe's microbatch, and each half of the microbatch has its own
+// backward. The program counts the halves as its microbatches.
 absl::Status HalveMicrobatches(Recipe& recipe) {
   const int64_t sequences = recipe.microbatch_sequences();
   if (sequences % 2 != 0) {
@@ -79,8 +79,8 @@ absl::Status HalveMicrobatches(Recipe& recipe) {
   return absl::OkStatus();
 }
 
-// Fills in the defaults of plan.offload. Unless the plan states otherwise, gradients are summed in buckets that are
-// multiples of the buckets of plan.offload.
+// Fills in the defaults of plan.offload. Unless the plan states otherwise, the buckets in which gradients are summed
+// are multiples of the buckets of plan.offload.
 absl::Status ResolveOffload(PlanInputs& inputs) {
   const bool activations = inputs.plan.offload().activation_layers() > 0;
   if (!inputs.plan.offload().optimizer() && !activations) return absl::OkStatus();
@@ -150,7 +150,7 @@ absl::StatusOr<PlanInputs> ResolveInputs(const ModelGraph& model, const Recipe& 
   const PlanSchedule& schedule = inputs.plan.schedule();
   if (schedule.scaling() == PlanSchedule::BACKWARD_HALVING) WEFT_RETURN_IF_ERROR(HalveMicrobatches(inputs.recipe));
   WEFT_ASSIGN_OR_RETURN(int64_t microbatches, MicrobatchesPerReplica(inputs.recipe, inputs.plan.mesh()));
-  // Check this before any list is built. A program has at least one action per stage and microbatch.
+  // The limit is checked before any list is built. A program has at least one action per stage and microbatch.
   constexpr int64_t kMaxPairs = int64_t{1} << 18;
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
   auto check_pairs = [&](int64_t stages) {

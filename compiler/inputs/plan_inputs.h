@@ -1,4 +1,4 @@
-// Resolves the user's inputs: fills in defaults and derives what follows from the inputs together.
+// Resolves the user's inputs: fills in defaults, and derives the values that follow from several inputs together.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_INPUTS_H_
 #define WEFT_COMPILER_INPUTS_PLAN_INPUTS_H_
 
@@ -19,7 +19,7 @@
 
 namespace weft {
 
-// The inputs with their defaults filled in, and what follows from them together.
+// The inputs with their defaults filled in, and values derived from several inputs together.
 struct PlanInputs {
   ModelGraph model;
   Recipe recipe;
@@ -31,11 +31,13 @@ struct PlanInputs {
   // The cost model of the durations that the compiler's choices are based on.
   std::string cost = "roofline";
   int32_t microbatches = 1;
-  // Its stages, lanes and placement are those for the costs of this plan. Its order of slots may differ.
+  // The stages, lanes and placement are final, for the costs of this plan. The order of slots may still differ in the
+  // program.
   PipelineSchedule schedule = {};
   // Set for a schedule that never flushes; `microbatches` then counts one optimizer step.
   std::optional<AsynchronousPlan> asynchronous = {};
-  // Plan arenas without the longer search for low ones (compiler/memory/arena.h). They may be some percent higher.
+  // If true, arenas are planned without the longer search for low ones (compiler/memory/arena.h). They may be a few
+  // percent higher.
   bool quick_arenas = false;
   // Called with the name of each phase when the phase begins (CompileOptions.on_phase).
   std::function<void(absl::string_view)> on_phase = [](absl::string_view) {};

@@ -19,7 +19,7 @@ void NoteZero(const Plan& plan, std::vector<std::string>* notes) {
 
 void NoteRecompute(const Recompute& recompute, std::vector<int32_t> layers, std::vector<std::string>* notes) {
   if (layers.empty()) return;
-  // Modes EVERY and INTERVAL never recompute the layer of the loss.
+  // The last layer is the layer of the loss, which modes EVERY and INTERVAL never recompute.
   layers.back() -= 1;
   const int32_t longest = std::max(1, *std::max_element(layers.begin(), layers.end()));
   const auto note = [&](const char* field, int32_t value, const char* effect) {
@@ -50,7 +50,8 @@ void NoteWarmup(const Recipe& recipe, std::vector<std::string>* notes) {
                                 ", so the learning rate never reaches recipe.lr.peak"));
 }
 
-// Where bf16 is no faster than fp32, fp32 is the default (validate_plan.cc), though fp16 may be faster.
+// Adds a note if products are in fp32 by default although the device is faster in fp16. On devices where bf16 is no
+// faster than fp32, fp32 is the default (validate_plan.cc).
 void NotePrecision(const Precision& given, const Precision& taken, const Device& device,
                    std::vector<std::string>* notes) {
   if (given.compute() != DTYPE_UNSPECIFIED || taken.compute() != FP32) return;

@@ -1,5 +1,5 @@
-// Notes on settings of a recipe or plan that have no effect (legal, but hardly meant), and on values that were chosen
-// for fields that are not set.
+// Notes for the user: on settings of a recipe or plan that are valid but have no effect, and on values that the
+// compiler chose for fields that are not set.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_NOTES_H_
 #define WEFT_COMPILER_INPUTS_PLAN_NOTES_H_
 

@@ -1,5 +1,5 @@
-// Builds the schedule that a plan asks for. Only here does its name, its parameters or its own definition become lists
-// of slots.
+// Builds the schedule that a plan asks for. Only this file turns the schedule's name, its parameters or its own
+// definition into lists of slots.
 #ifndef WEFT_COMPILER_INPUTS_PLAN_SCHEDULE_H_
 #define WEFT_COMPILER_INPUTS_PLAN_SCHEDULE_H_
 
@@ -15,7 +15,8 @@ struct ScheduleChoice {
   std::string name;
   // Text of a schedule that the user defines, in place of one from the registry; empty = none.
   std::string definition;
-  // `params.microbatches` counts the schedule's microbatches: with backward halving, halves.
+  // `params.microbatches` counts the schedule's microbatches. With backward halving, these are halves of the recipe's
+  // microbatches.
   ScheduleParams params;
 };
 

@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// Number of parameters in the products of each layer. Grouped keys and values count as if every head had its own.
+// Number of parameters that each layer uses in products. Grouped keys and values count as if every head had its own.
 std::vector<double> ProductWeights(const ModelGraph& model) {
   std::map<std::string, double> elements;
   for (const GraphParameter& parameter : model.parameters()) {
@@ -18,7 +18,7 @@ std::vector<double> ProductWeights(const ModelGraph& model) {
     for (const int64_t extent : parameter.shape()) size *= static_cast<double>(extent);
   }
   std::vector<double> weights;
-  // For each value, the size and the layer of the product that made it, directly or through rotary positions.
+  // Maps a value to the size and the layer of the product that made it, directly or through rotary positions.
   std::map<std::string, std::pair<double, size_t>> products;
   for (const GraphOp& op : model.ops()) {
     weights.resize(std::max(weights.size(), static_cast<size_t>(op.layer()) + 1));
@@ -43,7 +43,7 @@ std::vector<double> ProductWeights(const ModelGraph& model) {
   return weights;
 }
 
-// True if stage s is on rank s modulo the number of ranks, in one lane.
+// True if stage s is on rank (s modulo number of ranks), in a single lane.
 bool GoesRound(const PipelineSchedule& schedule, int64_t ranks) {
   if (schedule.lanes != 1 || schedule.placement.size() != 1) return false;
   const std::vector<int>& placed = schedule.placement[0];
@@ -93,7 +93,7 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
   if (runtime.stage_cut() == Runtime::BY_COST || plan.partition().layers_per_stage_size() > 0) return {};
   const int64_t ranks = AxisSize(plan.mesh(), "pipe");
   constexpr int64_t kMax = int64_t{1} << 20;
-  // An unset microbatch has one sequence.
+  // If the recipe does not state a microbatch, it has one sequence.
   const int64_t samples = recipe.microbatch_sequences() == 0 ? 1 : recipe.microbatch_sequences();
   const int64_t replicas = AxisSize(plan.mesh(), "data");
   if (ranks < 1 || ranks > kMax || replicas < 1 || replicas > kMax || samples < 1 || samples > kMax ||
@@ -101,7 +101,8 @@ std::vector<int32_t> StageCutOf(const Runtime& runtime, const ModelGraph& model,
     return {};
   }
   const int64_t microbatches = recipe.global_batch_sequences() / samples / replicas;
-  // The lists of slots are as long as the product of ranks and microbatches.
+  // All lists of slots together have a length proportional to the product of ranks and microbatches, so this limits
+  // their size.
   if (microbatches < 1 || microbatches > kMax / ranks) return {};
   PlanSchedule schedule = plan.schedule();
   if (schedule.name().empty() && schedule.definition().empty()) schedule.set_name("1f1b");

@@ -14,7 +14,7 @@
 namespace weft {
 namespace {
 
-// The groups whose collectives are done in switches, each once.
+// The groups whose collectives are done in switches, each group once.
 class SwitchGroups {
  public:
   absl::Status AddProgram(const Program& program) {
@@ -45,7 +45,7 @@ class SwitchGroups {
   std::map<std::string, Group> groups_;
 };
 
-// True if `group` lists the coordinates of `rank`, or lists none, on each of its axes.
+// True if, on each of its axes, `group` lists the coordinate of `rank` or lists no coordinates.
 bool TakesPart(const Mesh& mesh, int64_t rank, const Group& group) {
   return std::all_of(group.axes().begin(), group.axes().end(), [&](const AxisSubset& subset) {
     const int64_t own = AxisCoordinate(mesh, rank, subset.axis());

@@ -9,9 +9,9 @@
 namespace weft {
 
 // Checks every group of more than one rank whose collective is done in switches (schedules/collective), in training and
-// evaluation, as the ranks are placed on `cluster`. FailedPrecondition, naming the cluster's field, if a switch on the
-// way cannot sum. Also returns the errors of RankPlacement::Make. The program need not be proven, but its groups must
-// name axes of its mesh.
+// evaluation, as the ranks are placed on `cluster`. FailedPrecondition, naming the cluster's field, if a switch that
+// the group's messages pass cannot sum. Also returns the errors of RankPlacement::Make. The program need not be proven,
+// but its groups must name axes of its mesh.
 absl::Status CheckSwitchCollectives(const Program& program, const Cluster& cluster);
 
 }  // namespace weft

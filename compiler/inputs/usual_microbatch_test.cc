@@ -59,7 +59,7 @@ TEST(UsualMicrobatch, LeavesSoManyForEveryStage) {
   // With microbatches of one sequence, 24 sequences leave six for each of four stages; 23 leave fewer than six.
   EXPECT_EQ(UsualMicrobatchOf(runtime, 24, 1, 4), 1);
   EXPECT_EQ(UsualMicrobatchOf(runtime, 23, 1, 4), std::nullopt);
-  // Batches that cannot be shared are refused elsewhere.
+  // If replicas cannot share the batch evenly, other checks refuse it.
   EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 2, 4), std::nullopt);
   EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 0, 4), std::nullopt);
   EXPECT_EQ(UsualMicrobatchOf(runtime, 95, 1, 0), std::nullopt);

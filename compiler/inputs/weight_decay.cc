@@ -49,7 +49,7 @@ absl::Status CheckDecayOverrides(const ModelGraph& model, const Recipe& recipe) 
     if (std::any_of(model.parameters().begin(), model.parameters().end(), matches)) continue;
     std::vector<std::string> names;
     for (const GraphParameter& parameter : model.parameters()) names.push_back(parameter.name());
-    // If the pattern is part of a name, names that contain it are nearer than similar names.
+    // If the pattern is a part of some name, suggests *pattern*; otherwise suggests the most similar name.
     std::string nearest;
     for (const std::string& name : names) {
       if (nearest.empty() && name.find(pattern) != std::string::npos) nearest = absl::StrCat("*", pattern, "*");

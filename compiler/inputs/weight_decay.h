@@ -1,4 +1,4 @@
-// Finds the weight decay of each tensor of a model: the recipe's patterns, and the rule without them.
+// Finds the weight decay of each tensor of a model, by the recipe's patterns or, if none matches, by the default rule.
 #ifndef WEFT_COMPILER_INPUTS_WEIGHT_DECAY_H_
 #define WEFT_COMPILER_INPUTS_WEIGHT_DECAY_H_
 
@@ -16,7 +16,7 @@ bool MatchesPattern(absl::string_view pattern, absl::string_view name);
 // matches decides. Without one, it is the optimizer's decay if the tensor has two or more dimensions, and otherwise 0.
 double WeightDecayOf(const Recipe& recipe, const GraphParameter& parameter);
 
-// Refuses an override whose pattern matches no tensor of `model`, naming the nearest.
+// Refuses an override whose pattern matches no tensor of `model`. The message suggests the nearest name.
 absl::Status CheckDecayOverrides(const ModelGraph& model, const Recipe& recipe);
 
 }  // namespace weft

@@ -21,8 +21,9 @@ constexpr int64_t kExactItems = 3000;
 constexpr int64_t kCloseEnough = 100;
 constexpr int64_t kSearchedPairs = 4'000'000;
 constexpr int64_t kSearchRounds = 80;
-// A loss of kMinLoss bytes needs no longer search. A larger loss is reduced to 1/32 of all bytes, then to 1/64, and so
-// on to 1/1024. Each of these goals is tried with kSeeds seeds; the search stops when kMaxFailed goals have failed.
+// The longer search (FitArena) runs only if the height exceeds the lower bound by more than kMinLoss bytes. It tries to
+// reduce this excess to 1/32 of all bytes, then to 1/64, and so on to 1/1024. It tries each of these goals with kSeeds
+// seeds, and stops when it has missed kMaxFailed goals.
 constexpr int64_t kMinLoss = int64_t{1} << 20;
 constexpr int64_t kFirstLostPart = 32;
 constexpr int64_t kLastLostPart = 1024;
@@ -40,8 +41,8 @@ Arena Measure(std::vector<int64_t> offsets, absl::Span<const ArenaItem> items) {
 }
 
 struct Placed {
-  int64_t begin, end;   // Its bytes.
-  int64_t first, last;  // Its life.
+  int64_t begin, end;   // The bytes that it occupies.
+  int64_t first, last;  // The moments at which it lives.
 };
 
 // Places items one after another, each at the lowest offset that is free during all its life.
@@ -67,8 +68,8 @@ Arena PlaceInOrder(absl::Span<const ArenaItem> items, absl::Span<const int> orde
   return Measure(std::move(offsets), items);
 }
 
-// Places items at the lowest free offset, in the order in which their lives begin. Keeps only the live items, for
-// programs with very many buffers.
+// Places items at the lowest free offset, in the order in which their lives begin. For speed with very many buffers,
+// keeps only the items that are live at the current moment.
 Arena PlaceByStart(absl::Span<const ArenaItem> items, absl::Span<const int> order) {
   std::vector<int64_t> offsets(items.size(), 0);
   std::set<std::tuple<int64_t, int64_t, int>> live;  // begin, end, item
@@ -124,7 +125,8 @@ bool CloseEnough(const Arena& arena, int64_t lower_bound) {
   return arena.height - lower_bound <= lower_bound / kCloseEnough;
 }
 
-// Places the items in order, then moves one that ends highest half way to the front of the order, and repeats this.
+// Places the items in order. Then moves one item that ends highest half way to the front of the order, and places all
+// items again, until the search stops.
 void Search(absl::Span<const ArenaItem> items, std::vector<int> order, int64_t lower_bound, Arena* best) {
   const int64_t n = static_cast<int64_t>(items.size());
   const int64_t rounds = std::min(kSearchRounds, kSearchedPairs / std::max<int64_t>(1, n * n));

@@ -15,8 +15,8 @@
 // Time: O(n^2) for up to kExactItems items, including the changes. For more items, only the order by first use is
 // tried, in O(n * live).
 //
-// Source: the greedy orders are those of Pisarchyk and Lee 2020, arXiv:2001.03288, sec. 4 (by size, by breadth) and
-// first fit by start, which is optimal for items of one size.
+// Source: the greedy orders are from Pisarchyk and Lee 2020, arXiv:2001.03288, sec. 4 (by size, by breadth) and first
+// fit by start, which is optimal for items of one size.
 #ifndef WEFT_COMPILER_MEMORY_ARENA_H_
 #define WEFT_COMPILER_MEMORY_ARENA_H_
 
@@ -33,20 +33,20 @@ inline constexpr int64_t kArenaAlignment = 256;
 
 struct ArenaItem {
   int64_t bytes = 0;
-  // Positions of the first and the last moment of its life, first <= last.
+  // The first and the last moment of the item's life, first <= last.
   int64_t first = 0;
   int64_t last = 0;
 };
 
 struct Arena {
-  // One per item, in the order given.
+  // One offset per item, in the order of the items.
   std::vector<int64_t> offsets;
   int64_t height = 0;
   int64_t lower_bound = 0;
 };
 
-// Returns the same offsets for the same items. InvalidArgument if an item has negative bytes or ends before it begins;
-// ResourceExhausted if the sum of all bytes exceeds 2^62.
+// Returns the same offsets whenever it gets the same items. InvalidArgument if an item has negative bytes or ends
+// before it begins; ResourceExhausted if the sum of all bytes exceeds 2^62.
 absl::StatusOr<Arena> PlanArena(absl::Span<const ArenaItem> items);
 
 // Plans the arena of a rank that also holds `beside` >= 0 bytes outside the arena all the time. If the height exceeds

@@ -67,7 +67,7 @@ class Fit {
     }
   }
 
-  // Takes the item out of the arena. The largest item that is put aside is inserted next.
+  // Takes the item out of the arena. The search later inserts the items that are put aside again, the largest first.
   void PutAside(int item) {
     offsets_[item] = kNowhere;
     const auto before = [this](int a, int b) { return std::make_pair(bytes_[a], a) < std::make_pair(bytes_[b], b); };

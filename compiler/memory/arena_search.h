@@ -16,14 +16,15 @@
 
 namespace weft {
 
-// Returns one offset per item, so that no item reaches above `height`. Returns nullopt if the search finds none within
-// its limit of steps (some milliseconds). A search that succeeds mostly does so soon, so another seed or start helps
-// more than a longer search. `start` holds the first offsets, at which items that live together are disjoint. Items
-// that reach above `height` there look for another place. The items must pass PlanArena's checks. The result depends
-// only on the arguments.
+// Returns one offset per item, so that no item reaches above `height`. Returns nullopt if the search finds no such
+// offsets within its limit of steps (some milliseconds). A search that succeeds mostly does so soon, so another seed or
+// start helps more than a longer search. `start` holds the first offsets, at which items that live together are
+// disjoint. Items that reach above `height` there look for another place. The items must pass PlanArena's checks. The
+// result depends only on the arguments.
 //
-// The method is the ejection search of Nagata and Braysy 2009, Oper. Res. Lett. 37 (there for routes of vehicles). The
-// items put aside are the set of least weight. Only places beside another item or at an end are considered.
+// The method is the ejection search of Nagata and Braysy 2009, Oper. Res. Lett. 37 (there for vehicle routes). To place
+// an item, the search puts aside the set of items of least weight. It considers only places directly beside another
+// item or at an end of the arena.
 std::optional<std::vector<int64_t>> FitArena(absl::Span<const ArenaItem> items, int64_t height,
                                              std::vector<int64_t> start, uint32_t seed);
 

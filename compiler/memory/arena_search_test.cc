@@ -30,7 +30,7 @@ void ExpectFits(const std::vector<ArenaItem>& items, const std::vector<int64_t>&
   }
 }
 
-// A start with all items above the height, so that each has to look for a place.
+// A start with all items above the height, so that the search has to find a place for each item.
 std::vector<int64_t> Nowhere(const std::vector<ArenaItem>& items) {
   return std::vector<int64_t>(items.size(), int64_t{1} << 62);
 }

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// Compares every pair of items, byte by byte and moment by moment.
+// Checks every pair of items: items that live at the same time must not share bytes.
 void ExpectValid(const std::vector<ArenaItem>& items, const Arena& arena) {
   ASSERT_EQ(arena.offsets.size(), items.size());
   int64_t height = 0;

@@ -4,9 +4,10 @@
 //   compute   dW3   dW2   dW1   dW0          dW1 takes the bytes of dW3: it waits for s3.
 //   z               s3    s2    s1   s0
 //
-// A layer's gradients keep their bytes until a later layer begins with which the layers from this layer on make more
-// than twice the bytes of the largest layer. So they keep them at least while the next layer is computed. As long as
-// scatters do not fall behind by more than that, no step waits for them.
+// dW3 makes the gradients of layer 3, and s3 is their reduce-scatter on communicator z. The gradients of a layer keep
+// their bytes until some later layer begins: the first one for which the layers from this layer to that one together
+// make more than twice the bytes of the largest layer. So they keep their bytes at least while the next layer is
+// computed. As long as scatters do not fall behind by more than that, no step waits for them.
 #ifndef WEFT_COMPILER_MEMORY_DEFERRED_LIVES_H_
 #define WEFT_COMPILER_MEMORY_DEFERRED_LIVES_H_
 

@@ -43,12 +43,13 @@ void RepetitionOrder::Learn(std::vector<int>& known, const std::vector<int>& oth
   const Action& a = actions_[action];
   const int index = a.index + repetition * streams_[a.stream].actions;
   int& count = known[a.stream];
-  // If actions finish after they end, the finish of one action proves nothing about the actions before it.
+  // If actions of the stream may finish after they end, the finish of one action proves nothing about the actions
+  // before it.
   if (finished && (streams_[a.stream].finish_is_end || count == index)) count = std::max(count, index + 1);
 }
 
 void RepetitionOrder::Resolve() {
-  // `known` of each action in the first repetition, for waits from the second.
+  // `known` of each action in the first repetition, for waits of the second repetition on the first.
   std::vector<std::vector<int>> first(actions_.size());
   for (int repetition = 0; repetition < 2; ++repetition) {
     for (int i = 0; i < size(); ++i) {
@@ -68,7 +69,7 @@ void RepetitionOrder::Resolve() {
       for (const Wait& wait : action.given) learn_wait(wait);
       std::sort(action.waits.begin(), action.waits.end());
       for (const Wait& wait : action.waits) learn_wait(wait);
-      // Later ones first: they often imply the earlier ones.
+      // Handles requirements on later actions first, because they often imply those on earlier actions.
       std::sort(action.required.begin(), action.required.end(), [](const Wait& a, const Wait& b) {
         return a.distance != b.distance ? a.distance < b.distance : a.on > b.on;
       });

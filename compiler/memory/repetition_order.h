@@ -22,7 +22,7 @@ namespace weft {
 
 class RepetitionOrder {
  public:
-  // Waits for the action `on`, `distance` repetitions earlier.
+  // A wait for the action `on` of the repetition `distance` repetitions earlier.
   struct Wait {
     int on = 0;
     int distance = 0;
@@ -44,15 +44,15 @@ class RepetitionOrder {
   // States that this order holds already, so that no wait is added for it. Arguments as in Require.
   void Given(int before, int after, int distance = 0);
 
-  // Adds waits until all requirements hold. Call once, after all of the above.
+  // Adds waits until all requirements hold. Call it once, after all calls of the functions above.
   void Resolve();
 
   // Waits that were added for `action`, sorted by (distance, on).
   const std::vector<Wait>& waits(int action) const { return actions_[action].waits; }
 
-  // After Resolve(): how many actions of `stream` in this repetition are known to be finished when `action` starts.
-  // This holds in every repetition but the first. -n means that n actions of the previous repetition are not known to
-  // be finished.
+  // Call after Resolve(). Returns how many actions of `stream` in this repetition are known to be finished when
+  // `action` starts. This holds in every repetition except the first. -n means that the last n actions of the previous
+  // repetition are not known to be finished either.
   int Finished(int action, int stream) const;
   // Position of `action` among the actions of its stream.
   int Index(int action) const { return actions_[action].index; }
@@ -77,8 +77,8 @@ class RepetitionOrder {
     std::vector<int> known;
   };
 
-  // Adds to `known` everything that is known when `action` has ended, of this or another repetition; with `finished`,
-  // also that the action itself has finished.
+  // Call when `action` of `repetition` has ended: adds to `known` everything that was known when that action started
+  // (`other`). With `finished`, also adds that the action itself has finished.
   void Learn(std::vector<int>& known, const std::vector<int>& other, int action, int repetition, bool finished) const;
   bool Knows(const std::vector<int>& known, int action, int repetition) const;
 

@@ -66,7 +66,7 @@ TEST(RepetitionOrderTest, WaitsFromOneRepetitionToTheNext) {
   EXPECT_EQ(order.Finished(r0, compute), 0);
 }
 
-// Oracle: explicit reachability on events of three repetitions.
+// The oracle: computes reachability between the events of three repetitions explicitly.
 struct Brute {
   int n;
   std::vector<std::vector<bool>> reach;

@@ -34,8 +34,8 @@ class GraphBuilder {
     return std::string(name);
   }
 
-  // Weight and Constant add a parameter and return its name. Its initial values are normal with standard deviation
-  // `normal`, or all `value`.
+  // Weight and Constant add a parameter and return its name. The initial values of a Weight are normal with standard
+  // deviation `normal`; the initial values of a Constant all equal `value`.
   std::string Weight(absl::string_view name, const std::vector<int64_t>& extents, double normal) {
     GraphParameter& parameter = Parameter(name, extents);
     parameter.mutable_init()->set_normal(normal);
@@ -55,8 +55,8 @@ class GraphBuilder {
     return Op(name, "dropout", {x}, attributes);
   }
 
-  // x W^T (+ b) with W [to, from], as most published checkpoints store it. `full` is the name of the parameters without
-  // ".weight" and ".bias".
+  // Appends x W^T (+ b), where W is [to, from], as most published checkpoints store it. `full` is the name of the
+  // parameters without ".weight" and ".bias".
   std::string Linear(absl::string_view name, const std::string& full, const std::string& x, int64_t from, int64_t to,
                      double normal, bool bias) {
     std::vector<std::string> inputs = {x, Weight(full + ".weight", {to, from}, normal)};

@@ -1,4 +1,4 @@
-// The activations of Hugging Face configs (hidden_act, activation_function).
+// Finds the graph ops for the activations that Hugging Face configs name (hidden_act, activation_function).
 #ifndef WEFT_COMPILER_MODELS_HF_ACTIVATION_H_
 #define WEFT_COMPILER_MODELS_HF_ACTIVATION_H_
 
@@ -11,7 +11,7 @@ namespace weft {
 
 struct Activation {
   const char* name = nullptr;
-  // The graph op for f(x), and the op for f(gate) * up; null if there is no such op.
+  // `kind`: the graph op for f(x). `gated_kind`: the graph op for f(gate) * up. Null if there is no such op.
   const char* kind = nullptr;
   const char* gated_kind = nullptr;
   bool tanh_approximation = false;

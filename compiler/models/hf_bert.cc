@@ -136,7 +136,8 @@ class Builder : public GraphBuilder {
 
 ModelGraph BuildBertGraph(const BertShape& shape, absl::string_view name) { return Builder(shape, name).Build(); }
 
-// Sorted by name: fields of BertConfig, and our own mask_token_id, which Hugging Face keeps with the tokenizer.
+// Fields of BertConfig, sorted by name, and mask_token_id, a field of weft's own: Hugging Face keeps it with the
+// tokenizer.
 constexpr HfField kFields[] = {
     {"attention_probs_dropout_prob", HfUse::kRead},
     {"classifier_dropout", HfUse::kNoEffect},
@@ -197,7 +198,7 @@ absl::StatusOr<BertShape> ReadShape(const HfConfig& config) {
   WEFT_ASSIGN_OR_RETURN(shape.epsilon, config.Number("layer_norm_eps", 0, true, 1, 1e-12));
   WEFT_ASSIGN_OR_RETURN(shape.init, config.Number("initializer_range", 0, true, kNoLimit, 0.02));
   WEFT_ASSIGN_OR_RETURN(shape.tied_head, config.Flag("tie_word_embeddings", true));
-  // Number, not Size, because token ids begin at 0.
+  // Number instead of Size, because token ids begin at 0.
   WEFT_ASSIGN_OR_RETURN(const double token, config.Number("mask_token_id", 0, false, static_cast<double>(kHfLimit),
                                                           static_cast<double>(kPublishedMaskToken)));
   shape.mask_token = static_cast<int64_t>(token);

@@ -1,4 +1,4 @@
-// BERT configs: names, shapes and attributes of the imported graphs, and which configs are refused.
+// Tests BERT configs: names, shapes and attributes of the imported graphs, and which configs are refused.
 #include <map>
 #include <string>
 

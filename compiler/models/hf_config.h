@@ -33,10 +33,10 @@ inline constexpr int64_t kHfLayerLimit = 10000;
 // double with its path.
 absl::StatusOr<google::protobuf::Struct> ParseHfConfig(absl::string_view json);
 
-// The error "field = given; allowed".
+// Returns the error "field = given; allowed".
 absl::Status RefuseHf(absl::string_view field, absl::string_view given, absl::string_view allowed);
 
-// A value as JSON shows it; lists and objects only by their kind.
+// Returns a value as JSON shows it. For a list or an object, returns only its kind.
 std::string ShowHf(const google::protobuf::Value& value);
 
 // The fields of a config, or of an object in a config. Every reader returns `absent` if the field is absent or null.
@@ -60,10 +60,10 @@ class HfConfig {
   absl::StatusOr<std::string> Text(absl::string_view name, absl::string_view absent) const;
   absl::Status Refuse(absl::string_view name, absl::string_view given, absl::string_view allowed) const;
 
-  // InvalidArgument for the alphabetically first field that is neither in `own` nor common to all Hugging Face configs.
-  // Null fields are ignored. The message names `family`.
+  // Returns InvalidArgument for the alphabetically first field that is neither in `own` nor common to all Hugging Face
+  // configs. Null fields are ignored. The message names `family`.
   absl::Status CheckNames(absl::Span<const HfField> own, absl::string_view family) const;
-  // The same for an object in a config: only the fields in `names` are allowed.
+  // Like CheckNames, for an object in a config: only the fields in `names` are allowed.
   absl::Status CheckExactNames(absl::Span<const absl::string_view> names) const;
   // If `architectures` is given and not empty, it must name this one and no other.
   absl::Status CheckArchitecture(absl::string_view architecture) const;

@@ -33,7 +33,7 @@ struct Gpt2Shape {
   double attention_dropout = 0;
   // Standard deviation of weights; residual projections have init / sqrt(2 layers).
   double init = 0.02;
-  // scale_attention multiplies q.k by 1/sqrt(head size), scale_by_inverse_layer by 1/(block + 1).
+  // `scale_attention` multiplies q.k by 1/sqrt(head size); `scale_by_inverse_layer` multiplies it by 1/(block + 1).
   bool scale_attention = true;
   bool scale_by_inverse_layer = false;
   bool tied_head = true;
@@ -53,7 +53,7 @@ class Builder : public GraphBuilder {
     return Op(name, "layer_norm", {x, gamma, beta}, attributes);
   }
 
-  // The weight is [from, to]: its rows are inputs.
+  // A linear layer whose weight is [from, to]: its rows are inputs.
   std::string Conv1d(absl::string_view name, const std::string& x, int64_t from, int64_t to, double normal) {
     std::string full = absl::StrCat("transformer.", name);
     std::string weight = Weight(absl::StrCat(full, ".weight"), {from, to}, normal);
@@ -122,7 +122,7 @@ class Builder : public GraphBuilder {
 
 ModelGraph BuildGpt2Graph(const Gpt2Shape& shape, absl::string_view name) { return Builder(shape, name).Build(); }
 
-// Sorted by name: fields of GPT2Config.
+// Fields of GPT2Config, sorted by name.
 constexpr HfField kFields[] = {
     {"activation_function", HfUse::kRead},
     {"attn_pdrop", HfUse::kRead},
@@ -181,8 +181,8 @@ absl::StatusOr<Gpt2Shape> ReadShape(const HfConfig& config) {
 absl::StatusOr<ModelGraph> ImportGpt2(const HfConfig& config, absl::string_view name) {
   WEFT_RETURN_IF_ERROR(config.CheckArchitecture("GPT2LMHeadModel"));
   WEFT_RETURN_IF_ERROR(config.CheckCommonVariants());
-  // `true` asks for attention in fp32. Attention always computes in fp32, whatever the storage (docs/kernels.md), so
-  // the value has no effect.
+  // `true` asks for attention in fp32. Attention always computes in fp32, whatever type its operands are stored in
+  // (docs/kernels.md), so the value has no effect.
   WEFT_RETURN_IF_ERROR(config.Flag("reorder_and_upcast_attn", false).status());
   WEFT_RETURN_IF_ERROR(config.CheckNames(kFields, "GPT-2"));
   WEFT_ASSIGN_OR_RETURN(Gpt2Shape shape, ReadShape(config));

@@ -44,7 +44,8 @@ struct LlamaShape {
   bool output_bias = false;
   bool mlp_bias = false;
   bool tied_head = false;
-  // Per layer: the most keys that a query sees; 0 = all before it. Empty = no layer has a window.
+  // For each layer: the most keys that a query sees, counted backward from its own position; 0 = no limit. Empty = no
+  // layer has a limit.
   std::vector<int64_t> windows;
 };
 
@@ -155,7 +156,7 @@ constexpr HfField kQwen2[] = {
 
 // Values of absent fields that differ between the families.
 struct Defaults {
-  // 0 = same as the number of heads.
+  // 0 = as many as `heads`.
   int64_t kv_heads;
   int64_t positions;
 };

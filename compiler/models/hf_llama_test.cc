@@ -1,4 +1,5 @@
-// Llama, Mistral and Qwen2 configs: names, shapes and attributes of the imported graphs, and which configs are refused.
+// Tests Llama, Mistral and Qwen2 configs: names, shapes and attributes of the imported graphs, and which configs are
+// refused.
 #include <cmath>
 #include <map>
 #include <string>

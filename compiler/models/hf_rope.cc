@@ -26,7 +26,7 @@ absl::StatusOr<double> Required(const HfConfig& config, absl::string_view name, 
   return config.Number(name, low, open, kNoLimit, 0);
 }
 
-// 0.1 m ln(factor) + 1.
+// The temperature 0.1 m ln(factor) + 1 of yarn, where m is `multiplier`.
 double Temperature(double factor, double multiplier) {
   return factor <= 1 ? 1 : 0.1 * multiplier * std::log(factor) + 1;
 }
@@ -58,7 +58,7 @@ absl::Status ReadYarn(const HfConfig& scaling, int64_t positions, RopeShape* rop
   if (!(slow < fast)) {
     return scaling.Refuse("beta_slow", absl::StrCat(slow), absl::StrCat("below beta_fast = ", fast));
   }
-  // The pair of dimensions that turns `turns` times in the original context.
+  // Returns the (fractional) index of the pair of dimensions that turns `turns` times in the original context.
   const auto pair = [&](double turns) {
     return size * std::log(static_cast<double>(original) / (turns * kTwoPi)) / (2 * std::log(a.base()));
   };
@@ -108,7 +108,7 @@ absl::StatusOr<RopeShape> ReadScaling(const HfConfig& scaling, RopeShape rope, i
   int64_t original = positions;
   if (type == "linear") {
     WEFT_RETURN_IF_ERROR(read("factor", "original_max_position_embeddings"));
-    // Every frequency is divided: the pairs 0, -1, -2, ... lie at the low end of the ramp or below.
+    // Makes the factor divide every frequency: the pairs 0, -1, -2, ... lie at the low end of the ramp or below.
     rope.attributes.set_ramp_low(0);
     rope.attributes.set_ramp_high(1);
   } else if (type == "dynamic") {
@@ -132,7 +132,7 @@ absl::StatusOr<RopeShape> ReadScaling(const HfConfig& scaling, RopeShape rope, i
   return rope;
 }
 
-// The field as an object, or null if the config does not have it.
+// Returns the field as an object, or null if the config does not have the field.
 absl::StatusOr<const google::protobuf::Struct*> Object(const HfConfig& config, absl::string_view name) {
   const google::protobuf::Value* value = config.Find(name);
   if (value == nullptr) return nullptr;

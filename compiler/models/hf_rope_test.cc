@@ -1,4 +1,5 @@
-// Checks the frequencies of scaled rotary positions against the published formulas, written down a second time.
+// Checks the frequencies of scaled rotary positions against a second, independent implementation of the published
+// formulas.
 #include "compiler/models/hf_rope.h"
 
 #include <algorithm>
@@ -78,7 +79,8 @@ TEST(HfRopeTest, Dynamic) {
   EXPECT_EQ(rope->positions, 2 * kPositions);
 }
 
-// Llama 3.1's code: wavelengths below 8192 / 4 stay, those above 8192 / 1 are divided by 8, smooth between.
+// Llama 3.1's code keeps wavelengths below 8192 / 4 and divides the frequencies of wavelengths above 8192 / 1 by 8.
+// Between these limits the change is smooth.
 TEST(HfRopeTest, Llama3) {
   auto rope = Read(R"("rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
       "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192})");

@@ -30,7 +30,7 @@ constexpr int64_t kLargestSide = int64_t{1} << 12;
 constexpr int64_t kMaxLevels = 12;
 constexpr int64_t kMaxBlocks = 1000;
 
-// The known fields. The first ones change the model or are refused for some values. The fields from _name_or_path on
+// The known fields. The first fields change the model or are refused for some values. The fields from _name_or_path on
 // have no effect on training: the model's name, learned variances (there are none to rescale), sampling, and settings
 // that the plan decides.
 constexpr absl::string_view kNames[] = {

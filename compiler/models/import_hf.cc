@@ -34,8 +34,8 @@ constexpr absl::string_view kDistinctiveFields[] = {
     "hidden_size", "num_hidden_layers",       "num_attention_heads",  "n_embd",
     "n_layer",     "max_position_embeddings", "quantization_config"};
 
-// The family of a config: by model_type; if that is absent, by its only architecture; else GPT-2 if the config has
-// fields that only GPT-2 has.
+// Finds the family of a config by model_type. If that is absent, by its only architecture; and if that is absent too,
+// the family is GPT-2 if the config has n_embd or n_layer, which only GPT-2 has.
 absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   WEFT_ASSIGN_OR_RETURN(const std::string type, config.Text("model_type", ""));
   std::vector<std::string> known;
@@ -45,8 +45,8 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
   }
   if (!type.empty())
     return RefuseHf("model_type", Quoted(type), absl::StrCat("weft has no importer for it", NameHelp(type, known)));
-  // Several architectures would be ambiguous. CheckArchitecture refuses them for any family, so the first family
-  // serves.
+  // Several architectures are ambiguous. CheckArchitecture refuses them for any family, so it is called for the first
+  // one.
   if (const auto* named = config.Find("architectures"); named != nullptr && named->list_value().values_size() > 1) {
     return config.CheckArchitecture(kFamilies[0].architecture);
   }
@@ -61,7 +61,8 @@ absl::StatusOr<const Family*> FamilyOf(const HfConfig& config) {
 }  // namespace
 
 bool IsHuggingFaceConfig(absl::string_view json) {
-  // ParseJson, not ParseHfConfig: a config with a value that ParseHfConfig refuses must be recognized too.
+  // Uses ParseJson instead of ParseHfConfig, because a config with a value that ParseHfConfig refuses must be
+  // recognized too.
   const absl::StatusOr<JsonValue> config = ParseJson(json, "config.json");
   return config.ok() && config->is_object() &&
          std::any_of(std::begin(kDistinctiveFields), std::end(kDistinctiveFields),

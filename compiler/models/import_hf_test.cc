@@ -26,7 +26,7 @@ constexpr char kSmall[] = R"({
   "transformers_version": "4.40.0"
 })";
 
-// kSmall with one field added in front; the reader must take it or say why not.
+// kSmall with one field added in front. The reader must accept the field or say why it does not.
 std::string With(const std::string& field) { return absl::StrReplaceAll(kSmall, {{"{\n", "{\n" + field + ",\n"}}); }
 std::string Replace(const std::string& from, const std::string& to) { return weft::Replace(kSmall, from, to); }
 

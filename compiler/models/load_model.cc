@@ -22,7 +22,7 @@ absl::Status At(absl::string_view source, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(source, ": ", status.message()));
 }
 
-// The model's name for a file: "models/gpt2/config.json" is gpt2, "my.textproto" is my.
+// The name that a model gets from its path: "models/gpt2/config.json" gives gpt2, "my.textproto" gives my.
 std::string NameOf(absl::string_view path) {
   std::vector<std::string> parts = absl::StrSplit(path, '/', absl::SkipEmpty());
   if (parts.empty()) return "model";
@@ -30,7 +30,8 @@ std::string NameOf(absl::string_view path) {
   return Printable(of_folder ? parts[parts.size() - 2] : parts.back().substr(0, parts.back().rfind('.')));
 }
 
-// If `path` is a folder with a config.json, as Hugging Face writes them, that file; else `path`.
+// If `path` is a folder with a config.json, as Hugging Face writes them, returns the path of that file; otherwise
+// returns `path`.
 std::string FileOf(const std::string& path) {
   const std::string config = absl::StrCat(path, absl::EndsWith(path, "/") ? "" : "/", "config.json");
   std::error_code none;

@@ -11,8 +11,8 @@
 
 namespace weft {
 
-// Parses a model of any of these formats, which it recognizes by the content. Every error begins with `source`. `name`
-// is the name of a model whose file has none.
+// Parses a model of any of these formats. The content decides which format it is. Every error begins with `source`.
+// `name` becomes the model's name if the file does not state one.
 absl::StatusOr<ModelGraph> ParseModel(absl::string_view bytes, absl::string_view source, absl::string_view name);
 
 // A name without '/' that is in the catalog is loaded from the catalog; anything else is a path. Returns a validated

@@ -13,7 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Numbers of parameters of the published checkpoints: the sum of elements, with the head shared with the embedding.
+// Numbers of parameters of the published checkpoints. If the head shares its weight with the embedding, the weight
+// counts once.
 TEST(LoadModelTest, CatalogModelsHaveThePublishedSizes) {
   const std::pair<const char*, int64_t> kSizes[] = {
       {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};
@@ -69,7 +70,7 @@ TEST(LoadModelTest, ErrorsNameTheSource) {
   auto unknown = LoadModel("gpt2-meduim");
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("gpt2-medium"));
-  // A dot alone does not make a name a file; a file ending does.
+  // A dot alone does not make a name the name of a file; a known file ending does.
   EXPECT_THAT(std::string(LoadModel("llama3.1-405b").status().message()), HasSubstr("nearest: 'llama-3.1-405b'"));
   EXPECT_EQ(LoadModel("gpt2.json").status().message(), "gpt2.json: cannot open: No such file or directory");
   auto missing = LoadModel("./no/such/config.json");

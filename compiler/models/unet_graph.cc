@@ -58,8 +58,8 @@ class Builder {
     return parameter.name();
   }
 
-  // Convolution's weight is [outputs, inputs, side, side]. Projection works on single positions, for attention; its
-  // weight is [outputs, inputs, 1].
+  // Convolution adds an op whose weight is [outputs, inputs, side, side]. Projection works on single positions, for
+  // attention; its weight is [outputs, inputs, 1].
   Features Convolution(const std::string& name, const Features& x, int64_t outputs, int64_t side, int64_t stride = 1,
                        bool zero = false) {
     std::string weight = Weight(name + ".weight", {outputs, x.columns, side, side}, x.columns * side * side, zero);
@@ -113,7 +113,7 @@ class Builder {
   ModelGraph graph_;
   int layer_ = 0;
   Features time_;
-  // Outputs of blocks on the way down that blocks on the way up have not read yet.
+  // Outputs of blocks on the way down that the blocks on the way up have not read yet.
   std::vector<Features> kept_;
 };
 

@@ -34,7 +34,8 @@ struct UnetShape {
   int64_t blocks = 0;
   // Sides of the levels that have attention.
   std::vector<int64_t> attention_sides;
-  // Attention heads, on the way down and on the way up. If head_channels > 0, it sets the columns per head instead.
+  // Number of attention heads, on the way down and on the way up. If head_channels > 0, it sets the columns per head,
+  // and these numbers are ignored.
   int64_t heads = 1;
   int64_t heads_up = 1;
   int64_t head_channels = 0;

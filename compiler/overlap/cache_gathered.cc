@@ -17,7 +17,7 @@ namespace weft {
 namespace {
 
 constexpr int64_t kValueAlignment = 64;
-// The role of kept values. The segment returns them after its other results.
+// The role of gathered weights that are saved. The segment returns them after its other results.
 constexpr ir::Role kKept = ir::Role::Saved;
 
 // Gathers in two segments of a stage make the same values if their keys are equal.
@@ -44,7 +44,7 @@ struct GatherKey {
   friend bool operator==(const GatherKey&, const GatherKey&) = default;
 };
 
-// True if no other gather of weights reads the gather's outputs.
+// True if the gather's outputs are whole weights: no other gather of weights reads them.
 bool IsWhole(ir::GroupAllGatherOp gather) {
   return llvm::none_of(gather->getUsers(),
                        [](mlir::Operation* user) { return static_cast<bool>(GatherOfWeights(user)); });
@@ -76,7 +76,7 @@ void EraseUnused(ir::GroupAllGatherOp gather) {
   }
 }
 
-// A gather in a forward, and the gathers in backwards that repeat it.
+// A gather in a forward, and the gathers in backwards that gather the same weights again.
 struct Candidate {
   ir::SegmentOp forward;
   ir::GroupAllGatherOp gather;

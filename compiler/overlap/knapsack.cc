@@ -62,7 +62,8 @@ class Search {
       Branch(next + 1, room - Item(next).bytes, value + Item(next).value);
       taken_.pop_back();
     }
-    // If this item is left out, all items equal to it are left out too.
+    // If an item is left out, all items equal to it are left out too: the search never needs to choose between equal
+    // items.
     size_t other = next + 1;
     while (other < order_.size() && Item(other).bytes == Item(next).bytes && Item(other).value == Item(next).value) {
       ++other;

@@ -39,8 +39,9 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
     op->removeAttr(kBlockingAttr);
   }
 
-  // Gathers rows that the weight gradient needs again during the preceding product, which makes the input gradient. The
-  // rows were saved, so the gather waits for nothing that the segment computes.
+  // Moves a gather of saved rows before the preceding product, which makes the input gradient, so that the two run at
+  // the same time. The weight gradient needs these rows. Since they were saved, the gather waits for nothing that the
+  // segment computes.
   static void Advance(ir::GroupAllGatherOp gather) {
     if (!gather.getBlocking() || gather.getPurpose() != ir::Purpose::Tensor) return;
     if (!llvm::all_of(gather.getInputs(), [](mlir::Value input) { return mlir::isa<mlir::BlockArgument>(input); })) {

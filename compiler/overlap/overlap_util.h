@@ -7,7 +7,7 @@
 namespace weft {
 
 inline constexpr llvm::StringLiteral kBlockingAttr = "blocking";
-// Attribute: picoseconds that a gather takes, for weft-cache-gathered.
+// Name of an attribute: the picoseconds that a gather takes, for weft-cache-gathered.
 inline constexpr llvm::StringLiteral kCostAttr = "cost";
 
 inline bool IsCollectiveOp(mlir::Operation* op) {

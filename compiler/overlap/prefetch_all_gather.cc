@@ -56,8 +56,8 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
       for (size_t i = 0; i < gathers.size(); ++i) {
         Gather gather = gathers[i];
         if (ahead >= 0 && IsOverReplicas(gather.op)) continue;
-        // Issue the gather before the previous reader of gathered weights. Issue the gathers of the first reader at
-        // once.
+        // Issue the gather before the previous reader of gathered weights. Issue the gathers of the first reader at the
+        // start of the segment.
         size_t before = i;
         while (before > 0 && gathers[before - 1].reader == gather.reader) --before;
         if (before > 0) {
@@ -74,8 +74,8 @@ struct PrefetchAllGatherPass : impl::PrefetchAllGatherBase<PrefetchAllGatherPass
     }
   }
 
-  // Issues each gather over replicas before the reader of the gather that stands `ahead` gathers earlier. If `ahead` is
-  // 0, gathers stay where they are needed.
+  // Issues each gather over replicas early: before the op that reads the gather which is `ahead` gathers earlier. If
+  // `ahead` is 0, gathers stay where they are needed.
   void PlaceByCount(mlir::Block& block, const std::vector<Gather>& gathers) {
     std::vector<Gather> over;
     for (const Gather& gather : gathers) {

@@ -28,7 +28,8 @@ std::map<SegmentKey, ir::SignatureOp> Signatures(ir::ProgramOp program) {
   std::map<SegmentKey, ir::SignatureOp> signatures;
   for (ir::SignatureOp signature : program.getOps<ir::SignatureOp>()) {
     const SegmentKind kind = signature.getKind();
-    // A pair's part is its backward's; the two are never mixed, as a schedule gives a microbatch one width.
+    // `part` of a pair is the part of its backward. A forward's width and a backward's part never occur in the same
+    // pair, because a schedule gives a microbatch one width.
     signatures[{kind, static_cast<int>(signature.getStage()), static_cast<int>(signature.getWidth()),
                 signature.getPart(), signature.getBackwardStage()}] = signature;
   }
@@ -65,7 +66,7 @@ class ListWriter {
         forwards_(forwards),
         builder_(mlir::OpBuilder::atBlockEnd(&t.getBody().front())) {}
 
-  // `backward` is the second slot of an overlapped pair, else null.
+  // Writes the action of `slot`. `backward` is the second slot of an overlapped pair, else null.
   mlir::LogicalResult Write(const Slot& slot, const Slot* backward = nullptr) {
     ir::SignatureOp signature = Signature(slot, backward);
     if (!signature) return mlir::failure();
@@ -115,8 +116,8 @@ class ListWriter {
     return {};
   }
 
-  // True for roles that forwards make. A forward makes one value for all its microbatches, a backward one per
-  // microbatch.
+  // True for roles of values that forwards make or read. A wide forward has one such value for all its microbatches;
+  // values of other roles belong to one microbatch.
   static bool IsOfForward(Role role) { return role == Role::Input || role == Role::Output || role == Role::Saved; }
 
   mlir::Value& Value(Role role, int use, const Slot& slot, int stage) {
@@ -149,8 +150,9 @@ class ListWriter {
   mlir::Operation* CreateOne(ir::SignatureOp signature, const Slot& slot, mlir::ValueRange inputs,
                              mlir::TypeRange outputs) {
     llvm::SmallVector<mlir::Value> after;
-    // With a limit, ranks choose their order while they run. A backward waits for its forward, whatever it reads. A
-    // forward waits for the backward that reduces the microbatches in flight below the limit.
+    // If the program has a limit on microbatches in flight, ranks choose their order while they run. A backward then
+    // always waits for its forward, whether or not it reads what the forward made. A forward waits for the backward
+    // that brings the number of microbatches in flight below the limit.
     const int limit = static_cast<int>(program_.getLimit());
     if (limit > 0) {
       const bool forward = slot.kind == SlotKind::kForward;
@@ -169,7 +171,7 @@ class ListWriter {
                                after, mlir::DenseI64ArrayAttr());
   }
 
-  // The buffer for an operand that the action does not define itself; null after an error.
+  // Returns the buffer for an operand that the action does not make itself; null after an error.
   mlir::Value Input(ir::OperandAttr operand, const Slot& slot) {
     const Role role = operand.getRole().getRole();
     const int use = operand.getRole().getUse();
@@ -222,11 +224,11 @@ class ListWriter {
   // For each type of `deferred` operand: the `use` of the first of its two buffers, and how many actions have used one
   // of the two.
   llvm::DenseMap<mlir::Type, std::pair<int, int>> deferred_;
-  // Key: (role, use, lane, stage, microbatch); for a wide forward, its first microbatch.
+  // Key: (role, use, lane, stage, microbatch). For the values of a wide forward, the microbatch is the forward's first.
   std::map<std::tuple<Role, int, int, int, int>, mlir::Value> values_;
-  // By (stage, microbatch): the token of its forward, and of the last part of its backward so far.
+  // Key: (stage, microbatch). The token of the microbatch's forward, and the token of the latest part of its backward.
   std::map<std::pair<int, int>, mlir::Value> forwards_done_, backwards_done_;
-  // With a limit: the microbatches of each stage's forwards so far.
+  // If the program has a limit: the microbatches of each stage's forwards so far.
   std::map<int, std::vector<int>> forwards_of_;
 };
 
@@ -243,8 +245,8 @@ std::vector<Slot> ForwardsOf(const std::vector<Slot>& order) {
   return forwards;
 }
 
-// A possible order of a message-driven rank: forwards run as far ahead as the limit allows. The program lists actions
-// in this order, so that every action comes after the actions that it waits for.
+// Returns one possible order of a message-driven rank: forwards run as far ahead as the limit allows. The program lists
+// actions in this order, so that every action comes after the actions that it waits for.
 std::vector<Slot> OneOrder(const std::vector<Slot>& order, int limit) {
   std::vector<Slot> forwards, backwards, list;
   for (const Slot& slot : order) (slot.kind == SlotKind::kForward ? forwards : backwards).push_back(slot);
@@ -329,7 +331,8 @@ class ApplySchedulePass : public impl::ApplyScheduleBase<ApplySchedulePass> {
     signalPassFailure();
   }
 
-  // The template of a pipe coordinate, created if absent. A mesh without a pipe axis has one template.
+  // Returns the template of a pipe coordinate; creates it if it does not exist. A mesh without a pipe axis has one
+  // template.
   static ir::TemplateOp TemplateOf(ir::ProgramOp program, int rank) {
     mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&program.getBody().front());
     llvm::SmallVector<mlir::NamedAttribute> pins;

@@ -33,9 +33,9 @@ ArenaItem Lifetime(const TemplateOrder& known, const Transient& transient) {
   return item;
 }
 
-// The lifetime of a transient if there is no static order. All actions of the forward queue and the backward queue
-// share moment 0. Each action that is in both queues has a moment of its own. Buffers that compute releases at moment 0
-// are free afterwards.
+// The lifetime of a transient if there is no static order. All actions of the forward queue and of the backward queue
+// count as moment 0. Each action that is in both queues has a moment of its own. A buffer that a microbatch's action
+// releases lives only at moment 0.
 ArenaItem DynamicLifetime(const TemplateOrder& known, const Transient& transient) {
   const RepetitionOrder& order = known.order;
   ArenaItem item;
@@ -56,7 +56,7 @@ mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
                                   const std::vector<Transient>& transients, bool quick) {
   mlir::Builder builder(t.getContext());
   const std::vector<mlir::Operation*>& actions = known.actions;
-  // Set if another program's persistent buffers share the arena.
+  // This attribute is set if the persistent buffers of another program share the arena.
   auto shared = t->getAttrOfType<mlir::IntegerAttr>("persistent_bytes");
   int64_t base = shared ? shared.getInt() : 0;
   for (ir::PersistentOp op : t.getOps<ir::PersistentOp>()) {

@@ -48,7 +48,7 @@ struct TemplateOrder {
 };
 
 // Sets the offsets of persistent buffers and of `transients` (sorted by their writers), and the attributes
-// `persistent_bytes` and `arena_bytes` of the template. `quick`: offsets are those of PlanArena, else of
+// `persistent_bytes` and `arena_bytes` of the template. If `quick` is true, PlanArena chooses the offsets, else
 // PlanArenaOfRank.
 mlir::LogicalResult AssignOffsets(ir::TemplateOp t, const TemplateOrder& known,
                                   const std::vector<Transient>& transients, bool quick);

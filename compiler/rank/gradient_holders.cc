@@ -40,7 +40,7 @@ void GradientHolders::ReadSignatures(ir::ProgramOp program) {
 }
 
 void GradientHolders::SortUses() {
-  // Tensor -> its uses.
+  // Maps a tensor to its uses.
   std::map<int, std::vector<GradientUse>> uses;
   for (const auto& [use, ranks] : holders) uses[use.first].push_back(use);
   for (const auto& [tensor, list] : uses) {

@@ -1,7 +1,7 @@
 // Which rank holds which gradient, and how the gradients of one tensor are summed (rule P9). The signatures of the
 // ranks' step segments list the gradients that each rank holds, as compiler/segments/rank_content.h decided.
-//   - A gradient with one holder is summed over `data`; with several holders (replicas of its stage), over them and
-//     `data`.
+//   - A gradient with one holder is summed over `data`. A gradient with several holders (its stage has replicas on
+//     several pipe ranks) is summed over the holders and `data`.
 //   - If each rank holds one use of a tensor, the gradients are summed once more over those ranks, which adds the uses.
 //   - If every rank holds every use of a tensor, each use is summed over all those ranks and `data` instead, and
 //     grad_norm adds the uses.
@@ -18,7 +18,7 @@
 
 namespace weft {
 
-// (tensor, index of the use of the tensor)
+// Identifies a gradient: (tensor, index of the use of the tensor).
 using GradientUse = std::pair<int, int>;
 
 // A tensor whose uses are on several ranks.
@@ -52,7 +52,7 @@ struct GradientHolders {
   std::map<int, std::vector<ir::OperandAttr>> of_stage;
   // Tensors whose uses are on several ranks.
   std::map<int, SharedGradient> shared;
-  // Uses of the tensors whose ranks each hold every use.
+  // The uses of those tensors for which every rank holds every use (not `over_ranks`).
   std::set<GradientUse> every_use;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 using ir::Direction;
 
-// (direction, lane, stage that makes the tensor, first microbatch, skip)
+// Identifies a boundary tensor: (direction, lane, stage that makes the tensor, first microbatch, skip).
 using TensorKey = std::tuple<Direction, int, int, int, int>;
 
 struct Maker {

@@ -146,7 +146,7 @@ void MessageMoments::Spread() {
       if (--nodes_[next].before == 0) order.push_back(next);
     }
   }
-  // The nodes that remain are in a cycle or come after one.
+  // The nodes that still have predecessors (`before`) are in a cycle or come after one.
   std::vector<std::vector<int>> back(nodes_.size());
   std::vector<int> behind(nodes_.size(), 0), ends;
   for (size_t i = 0; i < nodes_.size(); ++i) {

@@ -1,10 +1,10 @@
 // Computes when the messages of a program are sent if they take no time. The result orders all messages among the
 // compute actions of reference_times.h; passes check every wait for a message against this order.
 //
-// A message is sent once it is made, everything that its receive waits for has ended, and the earlier messages on the
-// streams of either rank have been sent. Members of a group are sent together. If a compute action waits for a message
-// that is sent by the time the action starts, the wait agrees with the order. Any number of such waits cannot form a
-// cycle:
+// A message is sent as soon as three conditions hold: the message is made, everything that its receive waits for has
+// ended, and the earlier messages on its streams on both ranks have been sent. Members of a group are sent together. If
+// a compute action waits for a message that is sent by the time the action starts, the wait agrees with the order. Any
+// number of such waits cannot form a cycle:
 //
 //   time 3:  ends of actions | messages, in the order of streams | starts of actions
 #ifndef WEFT_COMPILER_RANK_MESSAGE_MOMENTS_H_
@@ -22,7 +22,7 @@ namespace weft {
 
 class MessageMoments {
  public:
-  // The moment of messages that are never sent, because the order of streams and groups blocks itself.
+  // The moment of messages that are never sent, because streams and groups wait for each other in a cycle.
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   // Receives must be placed already. `group_of` gives each grouped transfer the number of its group, over all ranks.
@@ -36,8 +36,8 @@ class MessageMoments {
   // The moment at which the message of a send or a receive is sent, or kNever.
   int64_t MomentOf(mlir::Operation* transfer) const;
 
-  // True if the transfer and all members of its group are made before any action must start that needs one of their
-  // messages, or that needs a message after one of them on a stream.
+  // True if the whole group of the transfer can be sent in time: all its messages are made before any action must start
+  // that needs one of them, or that needs a message after one of them on a stream.
   bool InTime(mlir::Operation* transfer) const;
 
   // True if a member of the transfer's group could be sent alone before the last member is made.
@@ -53,10 +53,10 @@ class MessageMoments {
     int64_t moment = kNever;
     // Start of the first action that waits for one of the messages, or for a message after them on a stream.
     int64_t needed = kNever;
-    // The next nodes on this node's streams, and the number of nodes directly before this node.
+    // The next nodes on this node's streams, and how many nodes directly precede this node.
     std::vector<int> next;
     int before = 0;
-    // The node is in a cycle of waits, or lies between such cycles.
+    // True if the node is in a cycle of waits or lies between two cycles.
     bool circle = false;
   };
 

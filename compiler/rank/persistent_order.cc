@@ -42,8 +42,9 @@ std::vector<std::pair<mlir::Value, ir::Access>> PersistentAccesses(mlir::Operati
 void RequirePersistentOrder(llvm::ArrayRef<mlir::Operation*> actions, const std::vector<bool>& is_tail,
                             RepetitionOrder* order) {
   struct Uses {
-    // The last write and the uses since then. Of the compute actions of one stream that read, only the last is kept.
-    std::vector<std::pair<int, bool>> recent;  // action, writes
+    // The last write and the uses since then. If several compute actions of one stream only read, the list keeps the
+    // last of them.
+    std::vector<std::pair<int, bool>> recent;  // (action, true if it writes)
   };
   llvm::DenseMap<mlir::Value, Uses> uses;
   for (int repetition = 0; repetition < 2; ++repetition) {

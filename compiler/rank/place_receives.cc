@@ -2,8 +2,8 @@
 //
 //   receive_buffers = 1    list:  R0 R1 | C0 R2 | C1 R3 | C2 ...     R2 waits for C0, the reader of R0's buffer.
 //
-// Nothing here may block a schedule that runs by itself. So each decision is checked against the reference times of the
-// program (reference_times.h), in which a message takes no time:
+// A schedule that can run must not block because of these decisions. So each decision is checked against the reference
+// times of the program (reference_times.h), in which a message takes no time:
 //   - Receives of an edge stand in the order of its sends, whatever order they are read in. At most `receive_buffers`
 //     earlier receives may be unread when a receive starts: it waits until enough of them are read, but never for an
 //     action after the reader of this receive or of a later one.
@@ -38,7 +38,7 @@ namespace {
 
 constexpr int kNever = std::numeric_limits<int>::max();
 
-// (peer, direction, lane, skip)
+// The edge that a transfer belongs to: (peer, direction, lane, skip).
 using Edge = std::tuple<const void*, ir::Direction, uint32_t, uint32_t>;
 
 template <typename Op>
@@ -46,11 +46,11 @@ Edge EdgeOf(Op op) {
   return {op.getPeer().getAsOpaquePointer(), op.getDirection(), op.getLane(), op.getSkip()};
 }
 
-// The earliest time at which a message can be sent, made unique so that both its ranks see the same order.
+// The earliest time at which a message can be sent. Further fields make it unique, so that both ranks of the message
+// see the same order.
 using Moment = std::tuple<int64_t, int64_t, int>;
 
-// A send or receive and its place in the list. Compute actions are numbered; gap g is between
-// actions g - 1 and g.
+// A send or receive and its place in the list. Compute actions are numbered; gap g lies between actions g - 1 and g.
 struct Transfer {
   mlir::Operation* op = nullptr;
   Moment moment;
@@ -59,7 +59,7 @@ struct Transfer {
   // receive waits for the compute action before its gap.
   int reader = kNever;
   bool waits = false;
-  // Orders the receives of one gap.
+  // Position of the receive among the receives of its gap.
   int sequence = 0;
 };
 
@@ -108,7 +108,8 @@ class ListPlacer {
     Write(/*by_moment=*/deferred && shared, /*sends_first=*/deferred);
   }
 
-  // For a program that chooses its order while running: a receive has a buffer once its microbatch is within the limit.
+  // Places receives in a program that chooses its order while running: a receive starts once its microbatch is within
+  // the limit, because its buffer is free then.
   void PlaceByLimit() {
     // For each stage, the backwards that finish its microbatches. All ranks finish microbatches in the same order, and
     // an edge carries the microbatches of one stage.
@@ -161,8 +162,8 @@ class ListPlacer {
   void RunAhead(std::vector<Transfer>& edge) {
     const size_t ahead = program_.getReceiveBuffers();
     const std::vector<int> deadlines = Deadlines(edge);
-    // `readers`: the readers of the receives so far, except the `i - ahead` lowest ones. `read`: the highest reader
-    // that was removed from `readers`. `all`: the readers of all receives so far.
+    // `readers`: the readers of the receives before i, except the `i - ahead` lowest ones. `read`: the highest reader
+    // that was removed from `readers`. `all`: the readers of all receives before i.
     std::multiset<int> readers;
     std::set<int> all;
     int read = -1;
@@ -243,7 +244,7 @@ class ListPlacer {
                        [&](const Transfer* a, const Transfer* b) { return key(a) < key(b); });
       mlir::Operation* last = g == 0 ? head_ : computes_[g - 1];
       for (Transfer* transfer : gaps[g]) {
-        // A send whose maker is not in the list stays where it is.
+        // Does not move a send whose maker is not in the list.
         if (g == 0 && mlir::isa<ir::SendOp>(transfer->op)) continue;
         if (last != nullptr) {
           transfer->op->moveAfter(last);
@@ -303,7 +304,8 @@ class Grouper {
  private:
   void FindRuns(ir::TemplateOp t) {
     std::vector<mlir::Operation*> run;
-    // Edges in the run, each at most once: a second message of an edge would have to wait for the first.
+    // The edges that have a message in the run. A run holds at most one message of each edge, because a second one
+    // would have to wait for the first.
     std::set<std::pair<bool, Edge>> held;
     mlir::Attribute peer;
     auto close = [&] {
@@ -330,7 +332,8 @@ class Grouper {
 
   ir::ProgramOp program_;
   const ReferenceTimes& times_;
-  // True if edges share streams: then the first ready message of a group delays others until the group is sent.
+  // True if edges share streams. In that case the first ready message of a group delays other messages until the whole
+  // group is sent.
   const bool shared_;
   std::vector<std::vector<mlir::Operation*>> runs_;
 };
@@ -361,7 +364,8 @@ class PlaceReceivesPass : public impl::PlaceReceivesBase<PlaceReceivesPass> {
     if (program.getGroupTransfers()) Grouper(program, times).Write();
   }
 
-  // Makes compute wait for the oldest outstanding send of an edge when `send_buffers` of its sends are outstanding.
+  // Limits the outstanding sends of each edge to `send_buffers`. If that many are outstanding, the compute action that
+  // makes the next message waits for the oldest of them.
   void LimitSends(ir::TemplateOp t, const ReferenceTimes& times, const MessageMoments& moments) {
     const size_t window = getOperation().getSendBuffers();
     std::map<Edge, std::vector<ir::SendOp>> edges;

@@ -11,10 +11,10 @@
 //   - if a collective after that action ends the life of a buffer, the first recvs and the first compute action wait
 //     for the collective.
 //
-// A program that chooses its order while running (rule P6) has no such time: its forwards and its backwards are two
-// lists that are ordered only by their waits. There each kind of buffer has `limit` places, one per microbatch that may
-// be in flight. The writer of the i-th buffer of a kind waits for the release of the (i - limit)-th. Workspaces need
-// one place, because each list runs one action at a time.
+// If a program chooses its order while running (rule P6), time cannot be counted in this way: its forwards and its
+// backwards are two lists that are ordered only by their waits. In such a program each kind of buffer has `limit`
+// places, one per microbatch that may be in flight. The writer of the i-th buffer of a kind waits for the release of
+// the (i - limit)-th. Workspaces need one place, because each list runs one action at a time.
 //
 // Collectives in segments run on streams of their own, so an action may end after its compute. An action with such
 // collectives waits for the compute action before it, and the next compute action waits for it. Detached steps may run
@@ -47,8 +47,8 @@ namespace {
 
 class TemplatePlanner {
  public:
-  // `times` and `moments` may be null if no compute action of microbatches waits for a send. `quick`: the pass's
-  // option.
+  // `times` and `moments` may be null if no compute action of a microbatch waits for a send. `quick` is the option
+  // `quick` of the pass.
   TemplatePlanner(ir::ProgramOp program, ir::TemplateOp t, const ReferenceTimes* times, const MessageMoments* moments,
                   bool quick)
       : quick_(quick),
@@ -160,8 +160,8 @@ class TemplatePlanner {
     return ir::IsMicrobatch(op) ? kBackwardStream : kStepStream;
   }
 
-  // True if no rank can block when compute action `compute` waits for `send`, which stands before it. The steps at the
-  // end of a list may always wait: no action of another rank waits for them.
+  // True if no rank can block when compute action `compute` waits for `send`, which precedes it in the list. The steps
+  // at the end of a list may always wait, because no action of another rank waits for them.
   bool MayWaitFor(int compute, int send) const {
     if (!ir::IsMicrobatch(actions_[compute])) return true;
     if (times_ == nullptr) return true;
@@ -225,8 +225,8 @@ class TemplatePlanner {
 
   // Without a static order: each kind of buffer gets as many places as microbatches may be in flight.
   void ShareByLimit() {
-    // Transients by kind. The kind is the writer's segment or edge, and the index of the result among the writer's
-    // results.
+    // Transients by kind. Two transients are of one kind if their writers run the same segment or receive from the same
+    // edge, and they are the same result of the writer.
     std::map<std::string, std::vector<int>> kinds;
     const int limit = std::max(1, static_cast<int>(program_.getLimit()));
     for (int i = 0; i < static_cast<int>(transients_.size()); ++i) {
@@ -256,7 +256,8 @@ class TemplatePlanner {
       kind.push_back(i);
     }
     if (computes_.empty()) return;
-    // An action that is in both queues follows all earlier actions of both queues and precedes all later ones.
+    // `step` is the last action so far that is in both queues. Such an action follows all earlier actions of both
+    // queues and precedes all later ones.
     int step = -1;
     const int last = computes_.back();
     bool seen[2] = {false, false};
@@ -277,7 +278,7 @@ class TemplatePlanner {
     }
   }
 
-  // Requires that the next repetition uses the bytes of a buffer only after this repetition has released them.
+  // Requires that the next repetition reuses the bytes of a buffer only after this repetition has released them.
   void RequireRepetitionOrder() {
     if (computes_.empty()) return;
     const int last = computes_.back();
@@ -395,7 +396,7 @@ class PlanMemoryPass : public impl::PlanMemoryBase<PlanMemoryPass> {
  private:
   void runOnOperation() override {
     ir::ProgramOp program = getOperation();
-    // Both are computed before this pass adds waits to any template.
+    // `times` and `moments` are both computed before this pass adds waits to any template.
     std::optional<ReferenceTimes> times;
     std::optional<MessageMoments> moments;
     if (program.getComputeOrder() == ir::ComputeOrder::StaticOrder && MayWaitInside(program)) {

@@ -9,7 +9,7 @@ namespace weft {
 
 namespace {
 
-// The ranks of axis `data` that take part; null if only the rank itself does.
+// The ranks of axis `data` that take part in a collective; null if that is only the rank itself.
 mlir::Attribute OnData(ir::ProgramOp program, DataRanks ranks) {
   mlir::Builder builder(program.getContext());
   const int64_t size = program.getMesh().getSize("data");

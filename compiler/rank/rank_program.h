@@ -16,7 +16,7 @@ namespace weft {
 
 struct RankProgramOptions {
   std::string name;
-  // A resolved plan (proto/validate/validate.h).
+  // The plan, resolved (proto/validate/validate.h).
   Plan plan;
   int32_t microbatches = 1;
   bool clip = false;

@@ -22,8 +22,8 @@ ir::SignatureOp SignatureOf(mlir::Operation* compute);
 // The buffers that a compute action binds to the operands of its signature, by operand index.
 std::vector<mlir::Value> BoundBuffers(mlir::Operation* compute, ir::SignatureOp signature);
 
-// The persistent buffers of a template by role, and other buffers that are bound to a role. Get creates the buffer of a
-// role that has none, at the head of the list, after the other persistent buffers.
+// The persistent buffers of a template by role, and other buffers that are bound to a role. If a role has no buffer,
+// Get creates one. The new buffer stands at the head of the list, after the other persistent buffers.
 class PersistentBuffers {
  public:
   explicit PersistentBuffers(ir::TemplateOp t);
@@ -49,8 +49,8 @@ struct ActionPart {
 };
 ActionPart PartOf(mlir::Operation* compute, int half = 0);
 
-// The stage to whose weight gradients this backward adds (for a pair, the stage of its backward); -1 if the action adds
-// to none.
+// Returns the stage to whose weight gradients this backward adds (for a pair, the stage of its backward); -1 if the
+// action adds to no weight gradients.
 int StageOfWeightGradients(mlir::Operation* compute);
 
 // Returns the stage that makes the tensor that `reader` reads from `direction`: over the edge between neighbors (skip =

@@ -10,8 +10,8 @@
 namespace weft {
 
 void ReferenceTimes::MatchTransfers(ir::ProgramOp program) {
-  // (direction, lane, stage that makes the tensor, microbatch, skip). The key is unique because in each lane a stage is
-  // on one rank.
+  // Key of a boundary tensor: (direction, lane, stage that makes the tensor, microbatch, skip). It is unique because in
+  // each lane a stage is on one rank.
   using Key = std::tuple<ir::Direction, uint32_t, int, uint32_t, uint32_t>;
   std::map<Key, mlir::Operation*> sends;
   program.walk([&](ir::SendOp op) {
@@ -38,8 +38,7 @@ int64_t ReferenceTimes::Cost(ir::ProgramOp program, mlir::Operation* compute) co
                            .Case([&](ir::BackwardWeightOp) { return weight; })
                            .Case([&](ir::ForwardBackwardOp) { return pair > 0 ? pair : forward + backward; })
                            .Default([](mlir::Operation*) { return 1; });
-  // The cost is at least 1: an action must start and end at different times, because ends come before starts at one
-  // time.
+  // The cost is at least 1, so that an action starts and ends at different times: at one time, ends come before starts.
   return std::max<int64_t>(cost, 1);
 }
 

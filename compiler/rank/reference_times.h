@@ -31,7 +31,7 @@ class ReferenceTimes {
     auto found = times_.find(compute);
     return found == times_.end() ? nullptr : &found->second;
   }
-  // The send of a receive, or the receive of a send; null if there is none.
+  // The other end of a transfer: the send of a receive, or the receive of a send; null if there is none.
   mlir::Operation* Partner(mlir::Operation* transfer) const { return partners_.lookup(transfer); }
 
  private:

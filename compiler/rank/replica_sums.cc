@@ -30,8 +30,8 @@ class ReplicaSums {
   ReplicaSums(ir::ProgramOp program, const GradientHolders& gradients)
       : program_(program), gradients_(gradients), templates_(Templates(program)) {}
 
-  // Adds one sum per bucket of whole tensors. All ranks of a group must run its sums in the same order, so the sums are
-  // sorted by the time when the last rank is ready.
+  // Adds the sums, one for each bucket of whole tensors. All ranks of a group must run its sums in the same order. So
+  // the sums are sorted by the time when the last rank is ready.
   std::map<mlir::Operation*, GradientParts> Sum() {
     const ReferenceTimes times(program_);
     struct Ready {
@@ -40,7 +40,8 @@ class ReplicaSums {
     };
     std::vector<Ready> ready;
     for (const auto& [stage, gradients] : gradients_.of_stage) {
-      // Gradients that are summed over the same axes, in the order of the first gradient of each group.
+      // One sum for each set of axes: the gradients that are summed over the same axes. The sums are in the order of
+      // their first gradients.
       std::vector<StageSum> sums;
       for (ir::OperandAttr gradient : gradients) {
         const GradientUse use = UseOf(gradient);

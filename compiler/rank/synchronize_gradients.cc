@@ -27,7 +27,7 @@ using ir::SegmentKind;
 // the parts, unless they are the parts of MASTER.
 void GatherWeights(ir::ProgramOp program, ir::TemplateOp t, ir::SignatureOp optimizer, mlir::OpBuilder& builder,
                    PersistentBuffers& buffers) {
-  // Tensor -> the part of the tensor that the rank sends.
+  // Maps a tensor to the part of the tensor that the rank sends.
   std::map<int, ir::OperandAttr> parts;
   std::set<int> whole;
   for (unsigned i = 0; i < optimizer.size(); ++i) {
@@ -118,7 +118,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
       mlir::Value losses = persistent.Get(RoleOf(Role::Losses), losses_type_);
       AllReduce(builder, persistent.Get(RoleOf(Role::LocalLosses), losses_type_), losses, Over({"pipe"}),
                 ir::Purpose::LossSync, kDirectSum, 0);
-      // Ranks along z have different samples of each microbatch, so here an element has several contributors.
+      // Ranks along z have different samples of each microbatch, so along z an element has several contributors.
       if (program_.getMesh().getSize("z") > 1) {
         AllReduce(builder, losses, losses, Over({"z"}), ir::Purpose::LossSync, kDirectSum, 0);
       }
@@ -149,7 +149,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
         const llvm::StringRef algorithm = sum.over_ranks ? llvm::StringRef(kDirectSum) : program_.getCollective();
         const auto part = gradients.parts.find(use);
         const bool scatters = part != gradients.parts.end();
-        // If each rank holds one use (`over_ranks`), the gradient of that use has been scattered already. Else it is
+        // If each rank holds one use (`over_ranks`), the gradient of that use is already scattered. Otherwise it is
         // scattered here.
         if (scatters && !sum.over_ranks) {
           mlir::Value whole = persistent.Get(gradient.getRole(), gradient.getType());
@@ -175,7 +175,7 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
   ir::RoleAttr RoleOf(Role role) { return ir::RoleAttr::get(&getContext(), role, -1, 0); }
   mlir::DictionaryAttr Over(llvm::ArrayRef<llvm::StringRef> axes) { return GroupOver(program_, axes); }
 
-  // The signature of the rank's step of this kind, or null.
+  // Returns the signature of the rank's step segment of this kind, or null.
   ir::SignatureOp SignatureAt(ir::TemplateOp t, SegmentKind kind) {
     auto found = step_signatures_.find({kind, static_cast<int>(PinnedCoordinate(t, "pipe"))});
     return found == step_signatures_.end() ? ir::SignatureOp() : found->second;
@@ -200,12 +200,12 @@ class SynchronizeGradientsPass : public impl::SynchronizeGradientsBase<Synchroni
     auto op = builder.create<Op>(program_.getLoc(), outputs, ir::TokenType::get(&getContext()), signature.getSymName(),
                                  static_cast<int>(signature.getStage()), inputs, mlir::ValueRange(),
                                  mlir::DenseI64ArrayAttr());
-    // Later actions find the buffers that this action makes by their roles.
+    // Binds the buffers that this action makes to their roles, so that later actions find them by role.
     for (auto [role, buffer] : llvm::zip(made, op.getOutputs())) persistent.Bind(role, buffer);
   }
 
   ir::ProgramOp program_;
-  // By segment kind and pipe rank.
+  // Signatures of step segments, by segment kind and pipe rank.
   std::map<std::pair<SegmentKind, int>, ir::SignatureOp> step_signatures_;
   ir::BufferType losses_type_, norms_type_;
 };

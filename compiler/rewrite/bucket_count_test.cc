@@ -37,7 +37,7 @@ TEST(BucketCount, LimitsBucketsOfARank) {
               HasSubstr("plan.offload.bucket_elements = 192 makes too many buckets: a rank has states of up to 4194368 "
                         "elements, and all pipe ranks have 4194368; allowed: at most 65536 buckets per rank and 262144 "
                         "in all; nearest valid: 384"));
-  // With 384, each bucket has 128 elements.
+  // If bucket_elements is 384, each bucket has 128 elements.
   EXPECT_EQ(Error(384, ProgramWith(1, most + 1)), "");
   EXPECT_EQ(Error(384, ProgramWith(1, 2 * most)), "");
   EXPECT_THAT(Error(575, ProgramWith(1, 2 * most + 1)), HasSubstr("nearest valid: 576"));

@@ -49,7 +49,7 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
       copy.set_stream(comes ? H2D : D2H);
       copy.add_inputs(from);
       copy.add_outputs(to);
-      // Counts each byte once, because it crosses the link once.
+      // Work.bytes counts each byte once, because it crosses the link once.
       copy.mutable_work()->set_bytes(piece.count * size);
       copy.mutable_work()->set_dtype(host.dtype());
     }
@@ -74,8 +74,8 @@ void BucketSteps::Add(const Bucket& bucket, const BucketPiece& piece, const Tens
   if (original.outputs_size() > states) {
     update_step.add_outputs(part_of(original.outputs(states)));
   } else {
-    // The original kernel updates the weights in place, where compute reads them or a collective gathers them. The
-    // kernel of a piece updates the copy in the bucket instead, so it writes these weights as an additional output.
+    // The original kernel updates the weights in place, in the buffer that compute or a collective reads. The kernel of
+    // a piece updates the bucket's copy instead, so it writes these weights as an additional output.
     const auto gathered = gathered_.find(update.states[0]);
     const DType dtype = whole_.values(original.outputs(0)).dtype();
     update_step.add_outputs(gathered == gathered_.end()

@@ -1,8 +1,9 @@
-// The steps of a bucket of offloaded optimizer states for a piece of a tensor: fetch, update, write back.
+// The steps that process one piece of a tensor in a bucket of offloaded optimizer states: fetch, update, write back.
 //
-//   fetch, on h2d:    host states [first, first + count) -> their places in the bucket's copy on the device
-//   step, on compute: the optimizer's kernel on these elements; sets their gradients to zero if that is a step
-//   back, on d2h:     the places -> host states
+//   fetch, on stream h2d:     host states [first, first + count) -> their places in the bucket's copy on the device
+//   step, on stream compute:  the optimizer's kernel on these elements, and, if the segment has a separate step that
+//                             sets the gradient to zero, that step on these elements
+//   back, on stream d2h:      the places in the bucket's copy -> host states
 //
 // The copy holds all weights of the bucket first, then all first moments, and so on.
 #ifndef WEFT_COMPILER_REWRITE_BUCKET_STEPS_H_
@@ -21,8 +22,8 @@ namespace weft {
 // How a step of an optimizer's segment updates one tensor.
 struct TensorUpdate {
   int tensor = 0;
-  // Indices in the optimizer's segment: the update, and the step that sets the gradient to zero (-1 if no separate step
-  // does).
+  // Indices of two steps in the optimizer's segment: the update, and the step that sets the gradient to zero (-1 if no
+  // separate step does).
   int step = 0, zero = -1;
   int64_t elements = 0;
   // Index in the template's body of the action that sums the gradient last; -1 if there is none.

@@ -55,8 +55,8 @@ TEST_F(BucketStepsTest, APieceComesIsUpdatedAndGoesBack) {
   BoundSegment fetch, step, back;
   BucketSteps(t_, whole_, operands_, gathered).Add(bucket, piece, update_, 4, &fetch, &step, &back);
 
-  // Two states. For each, elements from 4 on are copied to position 2 of the state's region in the bucket's copy, and
-  // back.
+  // The tensor has two states. For each, the elements from 4 on are copied to position 2 of the state's region in the
+  // bucket's copy, and back.
   ASSERT_EQ(fetch.segment.steps_size(), 2);
   ASSERT_EQ(back.segment.steps_size(), 2);
   for (int k = 0; k < 2; ++k) {

@@ -26,12 +26,12 @@ struct BucketPiece {
 
 struct Bucket {
   std::vector<BucketPiece> pieces;
-  // Includes the gaps between pieces, which begin at multiples of kBucketAlignment.
+  // Number of elements, including the gaps between pieces. Pieces begin at multiples of kBucketAlignment.
   int64_t elements = 0;
 };
 
-// Cuts tensors with these numbers of elements, in order, into buckets of at most `capacity` elements, a multiple of
-// kBucketAlignment. All buckets but the last are as full as the alignment allows.
+// Cuts tensors into buckets of at most `capacity` elements. `tensors` holds their numbers of elements, in order;
+// `capacity` is a multiple of kBucketAlignment. All buckets but the last are as full as the alignment allows.
 std::vector<Bucket> CutIntoBuckets(absl::Span<const int64_t> tensors, int64_t capacity);
 
 // Buckets on the device at one time: one is fetched, one is updated, one is written back.
@@ -45,8 +45,8 @@ constexpr int64_t kMaxBucketsInAll = int64_t{1} << 18;
 // The most elements of one bucket.
 int64_t BucketCapacity(const Offload& offload);
 
-// InvalidArgument if there would be more buckets than these limits; the message has the nearest valid size. Each chunk
-// (tensors whose gradients one collective sums) may end with a smaller bucket; these extra buckets are not counted.
+// InvalidArgument if there would be more buckets than kMaxBuckets; the message has the nearest valid size. The tensors
+// whose gradients one collective sums (a chunk) may end with a smaller bucket; these extra buckets are not counted.
 // `program` must have MASTER buffers for all tensors.
 absl::Status CheckBucketCount(const Offload& offload, const Program& program);
 

@@ -9,7 +9,8 @@
 namespace weft {
 
 struct GradientSums {
-  // Maps a buffer that holds a gradient, or the sum of a gradient (with ZeRO 1 the rank's part), to the tensor.
+  // Maps a buffer that holds a gradient or the sum of a gradient (with ZeRO 1, the rank's part of the sum) to the
+  // tensor.
   std::map<int, int> tensor_of;
   // Maps a tensor to the index, in the body, of the last collective that sums its gradient.
   std::map<int, int> last_sum;

@@ -18,7 +18,7 @@ Template Parse(const std::string& text) {
   return t;
 }
 
-// Tensor 7 is scattered and its part summed over groups; tensor 8 is summed in place; weights are gathered.
+// Tensor 7 is scattered, and its part is summed over groups. Tensor 8 is summed in place. The weights are gathered.
 TEST(GradientSums, FollowsParts) {
   const GradientSums sums = GradientSumsOf(Parse(R"(
     buffers { role: GRAD tensor: 7 persistent: true } buffers { role: GRAD tensor: 8 persistent: true }

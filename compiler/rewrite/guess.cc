@@ -110,8 +110,8 @@ class Guess {
     return time;
   }
 
-  // Adds the actions that the kept forwards wait for, the other ends of transfers, and the rest of transfer groups. If
-  // that is impossible, keeps fewer forwards and returns false.
+  // Adds to the guess the actions that the kept forwards wait for, the other ends of transfers, and the rest of
+  // transfer groups. If that is impossible, keeps fewer forwards and returns false.
   bool Close() {
     in_.clear();
     for (const Template& t : program_.templates()) in_.emplace_back(t.body_size(), false);
@@ -154,13 +154,13 @@ class Guess {
   }
 
   const Program& program_;
-  // By template: the leading forwards (those before anything else is computed), in order; and for each action its place
-  // among them, or -1.
+  // For each template: `forwards_` lists the leading forwards (those before anything else is computed) in order.
+  // `place_` maps each action to its place in `forwards_`, or to -1.
   std::vector<std::vector<int>> forwards_, place_;
   std::vector<std::map<int, int>> by_id_;
   // The SEND and the RECV of each message.
   std::map<Message, std::pair<At, At>> ends_;
-  // By template: how many of the leading forwards are in the guess.
+  // For each template: the number of leading forwards that are in the guess.
   std::vector<int64_t> kept_;
   std::vector<std::vector<bool>> in_;
 };

@@ -18,7 +18,7 @@ int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 
 bool IsState(BufferRole role) { return role == MASTER || role == MOMENT1 || role == MOMENT2; }
 
-// Bytes of the device arena that are no longer used, ascending.
+// The unused ranges of the device arena, ascending.
 class Holes {
  public:
   void Add(const Buffer& buffer) { list_.emplace_back(buffer.offset(), Aligned(buffer.bytes())); }

@@ -52,11 +52,11 @@ class Rewriter {
     return absl::OkStatus();
   }
 
-  // After Run: the reason why nothing is offloaded to host memory; empty if something is.
+  // Call after Run. Returns the reason why nothing is offloaded to host memory; empty if something is.
   std::string WhyNothingLeft() const {
     if (!copies_.empty()) return "";
     if (std::all_of(splits_.begin(), splits_.end(), [](const auto& entry) { return entry.second.gone.empty(); })) {
-      return "these layers save no floating-point values for their backward (plan.recompute makes them again)";
+      return "these layers save no floating-point values for their backward (plan.recompute recomputes them)";
     }
     return absl::StrCat("schedule '", program_.schedule(),
                         "' runs every backward so soon after its forward that there is no time to copy activations out "
@@ -64,12 +64,12 @@ class Rewriter {
   }
 
  private:
-  // The operands that replace a segment's operand `saved`: the index of the part that stays, and the index of the part
-  // that is offloaded. -1 = the segment uses nothing of that part.
+  // The operands that replace a segment's operand `saved`: the index of the operand with the part that stays, and the
+  // index of the operand with the part that is offloaded. -1 = the segment uses nothing of that part.
   struct Operands {
     int kept = -1, gone = -1;
   };
-  // A stage, and how many microbatches a forward of it runs at once.
+  // A stage, and how many microbatches a forward of the stage processes at once.
   using ForwardKind = std::pair<int, int>;
   static ForwardKind KindOf(const Action& forward) { return {forward.stage(), std::max(1, forward.width())}; }
 
@@ -110,9 +110,10 @@ class Rewriter {
     return operands;
   }
 
-  // Splits the saved operands of a segment, once. Returns the new operands by the operand that they replace. If a whole
-  // operand is offloaded, it becomes the offloaded part. Otherwise it becomes the part that stays, and the offloaded
-  // part gets a new operand after all others.
+  // Splits the saved operands of a segment; a second call for the same segment changes nothing. Returns the new
+  // operands, by the index of the operand that they replace. If all of an operand is offloaded, the operand itself
+  // becomes the offloaded part. Otherwise it becomes the part that stays, and the offloaded part gets a new operand
+  // after all others.
   const std::map<int, Operands>& SplitSegment(int index, const std::map<int, const SavedSplit*>& splits) {
     const auto [it, fresh] = segments_.try_emplace(index);
     if (!fresh) return it->second;
@@ -218,7 +219,7 @@ class Rewriter {
                     "' is not saved by a forward for a backward");
     }
     const int64_t bytes = t->buffers(buffer).bytes();
-    // The actions that read the offloaded part.
+    // The actions that read the offloaded part after the forward has written it.
     std::vector<int> readers;
     std::vector<std::pair<int, Operands>> rebind;
     for (int a : actions) {
@@ -240,7 +241,7 @@ class Rewriter {
     for (const auto& [a, now] : rebind) {
       if (now.gone < 0) continue;
       Action& action = *t->mutable_body(a);
-      // An action may get several new operands. The gaps are filled when the other buffers are split.
+      // An action may get several new operands. The gaps (-1) are filled when its other buffers are split.
       while (action.operands_size() <= now.gone) action.add_operands(-1);
       action.set_operands(now.gone, a == actions[0] ? out : in);
     }
@@ -282,9 +283,9 @@ class Rewriter {
     return std::max(forward, std::min(previous - 1, backward - 2));
   }
 
-  // True if some compute action runs while neither the offload's nor the fetch's copy is on the device: it begins after
-  // the offload and ends before the fetch. Otherwise the two copies would occupy the device at least as long as a
-  // buffer that stays.
+  // True if offloading shortens the time on the device: some compute action runs while neither the offload's nor the
+  // fetch's copy is there, because it begins after the offload and ends before the fetch. Otherwise the two copies
+  // would occupy the device at least as long as a buffer that stays.
   bool Gains(int forward, int backward) const {
     return backward - forward > 2 && WaitsForOffload(forward, backward) <= BeforeFetch(forward, backward);
   }
@@ -327,15 +328,16 @@ class Rewriter {
   const int layers_;
   Program& program_;
   std::map<ForwardKind, SavedSplit> splits_;
-  // The new operands of each segment, by segment, then by original operand.
+  // The new operands of each segment: segment -> original operand -> new operands.
   std::map<int, std::map<int, Operands>> segments_;
-  // The new operands of the template that is being rewritten: by action and original buffer.
+  // The new operands of the template that is being rewritten, by action and original buffer.
   std::map<std::pair<int, int>, Operands> operands_;
   // Segments of the copies, by kind of copy and kind of forward.
   std::map<std::pair<ActionKind, ForwardKind>, int> copies_;
   // For the template that is rewritten: index of a compute action -> its position among the compute actions.
   std::map<int, int> place_;
-  // Positions of the forwards that save something, and positions of the first reader of each saved buffer.
+  // Positions of the forwards that save something, and positions of the first reader of each saved buffer, among the
+  // compute actions.
   std::set<int> forwards_, backwards_;
   // Actions to insert after each action, by its index.
   std::map<int, std::vector<Action>> behind_;

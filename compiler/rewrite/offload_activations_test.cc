@@ -70,7 +70,7 @@ TEST(OffloadActivations, MoreLayersAreMoreBytes) {
   for (size_t i = 1; i < bytes.size(); ++i) EXPECT_GT(bytes[i], bytes[i - 1]) << i;
 }
 
-// Gpipe: the first microbatches' backwards are far away, and every copy except the last few is hidden.
+// GPipe: the backwards of the first microbatches come much later, so every copy except the last few is hidden.
 TEST(OffloadActivations, CopiesRunBesideCompute) {
   const auto program = CompileCase("gpipe", 2, "activation_layers: 2");
   ASSERT_TRUE(program.ok()) << program.status();
@@ -83,7 +83,7 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   EXPECT_EQ(with->report.makespan_seconds(), without->report.makespan_seconds());
   EXPECT_LT(with->report.live_peak_bytes(), without->report.live_peak_bytes());
   EXPECT_GT(with->report.planned_host_bytes(), 0);
-  // Over a slow link compute waits for the copies, and the report says so.
+  // Over a slow link, compute waits for the copies, and the report shows this.
   const auto slow = sim::Simulate(*program, TestCluster("host { bytes_per_second: 1e8 }"), {});
   ASSERT_TRUE(slow.ok()) << slow.status();
   EXPECT_GT(slow->report.makespan_seconds(), without->report.makespan_seconds());
@@ -94,7 +94,7 @@ TEST(OffloadActivations, CopiesRunBesideCompute) {
   EXPECT_GT(waited, 0);
 }
 
-// Gpipe: at most two microbatches' values are being offloaded at one time, and at most two microbatches have fetched
+// GPipe: at most two microbatches' values are being offloaded at one time, and at most two microbatches have fetched
 // copies on the device. So the second forward waits for the offload, and the fetch waits for the action before the
 // previous backward.
 TEST(OffloadActivations, TwoCopiesEachWay) {
@@ -199,7 +199,7 @@ TEST(OffloadActivations, PairsAndWideForwards) {
 }
 
 // 1F1B: a stage offloads all of its values only if it always has four microbatches in flight. The next stage has four
-// in flight only when its last forward runs, so it has time to offload one microbatch: the last but one.
+// in flight only while its last forward runs. So it has time to offload only one microbatch, the last but one.
 TEST(OffloadActivations, StagesOf1f1bThatHaveTheTime) {
   for (const int pipe : {4, 5}) {
     for (const int microbatches : {6, 8}) {

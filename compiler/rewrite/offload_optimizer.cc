@@ -4,10 +4,11 @@
 //   grad norm of chunk 0, fetch 0, optimizer 0, offload 0, fetch 1, ..., grad norm of chunk 1, ... | norm sync |
 //   optimizer
 //
-// A chunk is the set of tensors whose gradients one collective sums. The last action runs the remaining steps of the
-// optimizer's segment (the norm that is reported). With clipping, or if the optimizer's kernels read the norm, all
-// buckets come after the norm sync. Fetches run on h2d and offloads on d2h, so the three kinds of action work side by
-// side on neighboring buckets, whose copies take turns in kBucketsOnDevice places of the arena.
+// The first line above is the list before, the second the list after. A chunk is the set of tensors whose gradients one
+// collective sums. The last action runs the remaining steps of the optimizer's segment (the norm that is reported).
+// With clipping, or if the optimizer's kernels read the norm, all buckets come after the norm sync. Fetches run on h2d
+// and offloads on d2h, so the three kinds of action work side by side on neighboring buckets, whose copies take turns
+// in kBucketsOnDevice places of the arena.
 #include "compiler/rewrite/offload_optimizer.h"
 
 #include <algorithm>
@@ -119,8 +120,8 @@ class TemplateRewriter {
     return absl::OkStatus();
   }
 
-  // If a collective gathers weights from the optimizer's own copy (ZeRO), which is now in host memory, it reads a new
-  // copy on the device instead.
+  // If a collective gathers weights directly from the optimizer's own copy (ZeRO), that copy is now in host memory.
+  // This makes the collective read a new copy on the device instead.
   void GatherFromDevice() {
     for (Action& action : *t_.mutable_body()) {
       if (!IsCollective(action.kind())) continue;
@@ -145,8 +146,8 @@ class TemplateRewriter {
     }
   }
 
-  // Returns the steps of the optimizer's segment that belong to no update. If `before`, returns the steps before the
-  // first update whose results updates read; otherwise the rest.
+  // Returns the steps of the optimizer's segment that belong to no update. If `before` is true, returns those before
+  // the first update whose results the updates read. Otherwise returns the rest.
   BoundSegment Rest(bool before) const {
     std::set<int> taken, read;
     for (const TensorUpdate& update : updates_) {
@@ -222,9 +223,9 @@ class TemplateRewriter {
     return action;
   }
 
-  // Dependencies of `action`, which is made of `original`. If `original` waits for a sum that `action` does not use,
-  // `action` waits for the dependencies of the sum instead. This is done for sums whose buffers are all persistent or
-  // parts of gradients, which live until the last step.
+  // Returns the dependencies of `action`, which replaces a part of `original`. If `original` waits for a sum that
+  // `action` does not use, `action` waits for the dependencies of that sum instead. This is done only for sums whose
+  // buffers are all persistent or parts of gradients, because these live until the last step.
   Deps DepsOf(const Action& action, const Action& original) const {
     const std::set<int> used(action.operands().begin(), action.operands().end());
     std::set<int> passed;
@@ -244,7 +245,7 @@ class TemplateRewriter {
       if (!other) {
         (*deps)[{dep.action(), dep.distance()}] |= dep.detached();
       } else if (on.purpose() != NORM_SYNC && passed->insert(dep.action()).second) {
-        // The collective that sums the norms is passed over: it comes after the last part of grad_norm.
+        // Adds no dependency for the collective that sums the norms, because it comes after the last part of grad_norm.
         AddDepsOf(used, on, passed, deps);
       }
     }
@@ -252,8 +253,8 @@ class TemplateRewriter {
   static void AddDeps(const Deps& deps, Action* action) {
     for (const auto& [on, detached] : deps) AddDependency(on.first, on.second, detached, action);
   }
-  // The last of the actions that replace `original` takes over `original`'s dependencies and releases. Actions that
-  // waited for `original` wait for this action.
+  // Makes action `index` of the new body, the last action that replaces `original`, take over `original`'s dependencies
+  // and releases. Actions that waited for `original` then wait for this action.
   void TakeOver(const Action& original, int index) {
     Action& last = body_[index];
     for (const Dependency& dep : original.deps()) AddDependency(dep.action(), dep.distance(), dep.detached(), &last);
@@ -300,7 +301,7 @@ class TemplateRewriter {
     PlaceCopies();
   }
 
-  // Adds the buckets of a chunk's tensors, or of all tensors.
+  // Adds the buckets for the tensors of one chunk, or for all tensors if `all` is true.
   void AddBuckets(int chunk, bool all) {
     std::vector<int> mine;
     std::vector<int64_t> elements;
@@ -393,11 +394,11 @@ class TemplateRewriter {
   // Index of the first update in the optimizer's segment.
   int first_ = 1 << 30;
   std::vector<Action> body_;
-  // Maps the id of a replaced action to the id of the action that others now wait for instead.
+  // Maps the id of a replaced action to the id of the action that other actions now wait for instead.
   std::map<int, int> becomes_;
   int next_ = 0;
-  // Per bucket: index of its fetch and of its offload in the new body, and its copy buffer. `last_step_` is the index
-  // of the last optimizer step.
+  // For each bucket: the index of its fetch and of its offload in the new body, and its copy buffer. `last_step_` is
+  // the index of the last optimizer step.
   std::vector<int> fetches_, offloads_, copies_;
   int last_step_ = -1;
 };

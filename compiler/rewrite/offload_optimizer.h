@@ -1,4 +1,4 @@
-// Optimizer states in host memory, brought to the device bucket by bucket (docs/offload.md).
+// Moves optimizer states to host memory and brings them to the device bucket by bucket (docs/offload.md).
 //
 // Source: Singh and Bhatele 2022, "AxoNN", arXiv:2110.13005, sec. IV-B and V.
 #ifndef WEFT_COMPILER_REWRITE_OFFLOAD_OPTIMIZER_H_

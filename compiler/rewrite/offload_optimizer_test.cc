@@ -1,5 +1,5 @@
-// Plans with optimizer states in host memory: how much memory stays in use on the device, what runs concurrently, and
-// which plans are refused.
+// Tests plans with optimizer states in host memory: how much memory stays in use on the device, what runs concurrently,
+// and which plans are refused.
 #include "compiler/rewrite/offload_optimizer.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ Cluster ClusterOf(const Case& c) {
                                      c.cluster_fields));
 }
 
-// The head is not tied to the embedding: the gradient of a tied embedding would come last.
+// The head is not tied to the embedding, because the gradient of a tied embedding would be complete only at the end.
 absl::StatusOr<Program> CompileCase(const Case& c) {
   const auto model = ImportHuggingFaceConfig(
       absl::StrCat(R"({"model_type": "gpt2", "n_positions": 32, "n_head": 2, "tie_word_embeddings": false,
@@ -89,8 +89,8 @@ std::pair<int64_t, int64_t> StatesOf(const Template& t) {
   return {bytes, elements};
 }
 
-// Singh and Bhatele 2022: 20 phi bytes become 4 phi + 16 bsize, for phi parameters and buckets of bsize elements, with
-// parameters and gradients of two bytes.
+// Singh and Bhatele 2022: offloading reduces 20 phi bytes to 4 phi + 16 bsize, for phi parameters and buckets of bsize
+// elements, with parameters and gradients of two bytes.
 TEST(OffloadOptimizer, MemoryIsThatOfTheFormula) {
   for (const int64_t bucket : {3000, 30000, 100000}) {
     for (const double clip : {0., 1.}) {
@@ -194,7 +194,7 @@ TEST(OffloadOptimizer, GradientsAreSummedWhileEarlierOnesAreStepped) {
   EXPECT_LT(First(times["optimizer s0 bucket"]), last_sync);
   EXPECT_LT(First(times["offload"]), last_sync);
   EXPECT_GT(OverlapTime({times["gradient sync"], times["offload"]}), 0);
-  // With clipping, no bucket is stepped before the norm is known.
+  // With clipping, no bucket is updated before the norm is known.
   const Case clipped{.data = 2, .clip = 1};
   times = TimesOf(CompileOrDie(clipped), clipped, {"gradient sync", "optimizer s0 bucket", "clip"});
   EXPECT_GE(First(times["optimizer s0 bucket"]), Last(times["gradient sync"]));
@@ -262,7 +262,7 @@ TEST(OffloadOptimizer, Refusals) {
                               "offload.buckets_per_reduce=default (0 B)")));
 }
 
-// The error for a plan that is too large for the device proposes offload.
+// If the plan is too large for the device, the error proposes offload.
 TEST(OffloadOptimizer, IsARemedy) {
   // The states take several buckets of the default size.
   Case c{.offload = "", .plan_fields = "recompute { mode: FULL }", .memory = 4000000000};

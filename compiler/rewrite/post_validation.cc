@@ -125,7 +125,8 @@ class TemplateRewriter {
                                                        [](const Dependency& dep) { return dep.distance() == 0; });
   }
 
-  // Returns the new dependencies of an action. `guess`: the action belongs to the guess, not to the rest of the body.
+  // Returns the new dependencies of an action. `guess`: true if the action belongs to the guess (guess.h) rather than
+  // to the rest of the body.
   Deps NewDeps(const Action& action, bool guess) const {
     Deps deps;
     for (const Dependency& dep : action.deps()) {
@@ -140,7 +141,8 @@ class TemplateRewriter {
     return deps;
   }
 
-  // An action that waits for weights gathered in an earlier repetition also waits for the repeated gather.
+  // An action that waits for weights gathered in an earlier repetition also waits for the all-gather that a repair
+  // repeats.
   void AddGatherAgain(const Dependency& dep, bool guess, Deps* deps) const {
     const auto again = gathered_again_.find(dep.action());
     if (again != gathered_again_.end() && dep.distance() > 0 && !guess) {
@@ -226,7 +228,7 @@ class TemplateRewriter {
         for (int sync : norm_syncs_) deps.erase(std::pair(sync, 0));
       }
       // Compute actions run after the clearing of gradients because they follow it in the list. Actions that run beside
-      // compute need a dependency.
+      // compute need an explicit dependency.
       if (HasStepsBeside(t_.body(a)) || WaitsByOrderAlone(t_.body(a))) deps.emplace(std::pair(clear_id_, 0), false);
       SetDeps(deps, &list.back());
     }
@@ -258,7 +260,8 @@ class TemplateRewriter {
   Template& t_;
   // Indices of the optimizer step and the clipping in the body; `clip_` is -1 if no action clips.
   int optimizer_ = -1, clip_ = -1;
-  // `dynamic_`: the loss scale changes by itself. `repairs_`: updates may be taken back.
+  // `dynamic_`: true if the loss scale is dynamic, that is, changes during training. `repairs_`: true if updates may be
+  // taken back.
   bool dynamic_ = false, repairs_ = false;
   // All-gathers of weights after the optimizer (ZeRO 1 and 2).
   std::vector<int> gathers_;
@@ -284,8 +287,8 @@ absl::Status PostValidate(Program* program) {
     return Refuse("schedule '", program->schedule(),
                   "' is message-driven; set plan.schedule.freeze, or use a static schedule");
   }
-  // With a smaller value, the factor for a norm of zero would be below 1, and the verdict on a zero gradient would be
-  // wrong (P11, P15).
+  // The smallest clip norm. With a smaller value, the factor for a norm of zero would be below 1, and the verdict on a
+  // zero gradient would be wrong (P11, P15).
   constexpr double kMinClipNorm = 1e-6;
   const double clip_norm = program->recipe().clip_norm();
   if (clip_norm > 0 && clip_norm < kMinClipNorm) {

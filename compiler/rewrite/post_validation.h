@@ -7,8 +7,8 @@
 
 namespace weft {
 
-// `program` must be as the exporter made it and not yet post-validated, with its evaluation program if it has one. The
-// error is an InvalidArgument that names plan.post_validation if the program cannot be changed.
+// Rewrites `program`, which must be as the exporter made it, with its evaluation program if it has one, and not yet
+// post-validated. If the program cannot be rewritten, the error is an InvalidArgument that names plan.post_validation.
 absl::Status PostValidate(Program* program);
 
 }  // namespace weft

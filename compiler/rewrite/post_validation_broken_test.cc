@@ -1,4 +1,4 @@
-// Tests that the verifier refuses broken post-validated programs (rule P15), and by which rule.
+// Tests that the verifier refuses broken post-validated programs (rule P15), and that it names the broken rule.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -355,8 +355,8 @@ TEST(PostValidationBroken, WeightsAreGatheredAgain) {
   }
 }
 
-// VALIDATE must divide by the loss scale of the step that it judges. The guessed factor must be the factor for a
-// gradient of zero.
+// VALIDATE must divide by the loss scale of the step that it judges. The factor that the update assumes must be the
+// factor for a gradient of zero.
 TEST(PostValidationBroken, LossScalesAreThoseOfTheStep) {
   const Program good =
       CompileOrDie({.schedule = "zb-h1", .pipe = 2, .microbatches = 4, .plan_fields = "precision { compute: FP16 }"});

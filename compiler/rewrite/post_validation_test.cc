@@ -1,5 +1,5 @@
-// Tests programs that can take optimizer steps back (rule P15): the norm is no barrier, which actions are guessed, and
-// that the choices of a plan take the rewritten program into account.
+// Tests programs that can take optimizer steps back (rule P15): the norm is no barrier, the right actions are guessed,
+// and the planner's choices take the rewritten program into account.
 #include "compiler/rewrite/post_validation.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ TEST(PostValidation, NormIsNoBarrier) {
     EXPECT_EQ(Period(CompileOrDie({.schedule = schedule})), 48000) << schedule;
     EXPECT_EQ(Period(CompileOrDie({.schedule = schedule, .clip = 0})), 48000) << schedule;
   }
-  // If all ranks end at the same time, nothing is gained and nothing is lost.
+  // If all ranks end at the same time, post-validation gains and loses nothing.
   EXPECT_EQ(Period(CompileOrDie({.schedule = "1f1b"})),
             Period(CompileOrDie({.schedule = "1f1b", .post_validation = false})));
 }
@@ -90,8 +90,8 @@ TEST(PostValidation, MemoryGrowsByWhatIsKept) {
   }
 }
 
-// Under ZeRO, KEEP_STATE copies only the rank's parts. The optimizer's inputs (its parts of the gradients, and of
-// weights in half precision) get buffers that persist. Whole weights are not copied.
+// Under ZeRO, KEEP_STATE copies only the rank's parts. The optimizer's inputs (the rank's parts of gradients and of
+// half-precision weights) get persistent buffers. Whole weights are not copied.
 TEST(PostValidation, KeepsPartsOfWhatReplicasShare) {
   for (const char* zero : {"zero { stage: 1 }", "zero { stage: 2 }"}) {
     for (const bool half : {false, true}) {

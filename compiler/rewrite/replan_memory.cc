@@ -51,15 +51,16 @@ class Planner {
     int writer = -1, release = -1;
   };
 
-  // True if all steps are on the compute stream, so that the action is finished when its compute is.
+  // True if all steps of the action are on the compute stream, so that the action is finished when its compute steps
+  // are.
   bool ComputesOnly(const Action& action) const {
     const auto& steps = program_.segments(action.segment()).steps();
     return std::all_of(steps.begin(), steps.end(), [](const Step& step) { return step.stream() == COMPUTE; });
   }
 
-  // The compute stream orders adjacent actions that only compute. If one of them has collectives in its segment, a wait
-  // orders them (plan_memory.cc). Without all of these links, an action would not be ordered after the actions before
-  // the one that it waits for.
+  // The compute stream orders two neighboring actions that only compute. If one of them has collectives in its segment,
+  // a wait orders them (plan_memory.cc). All of these links are needed: they order an action after everything before
+  // the action that it waits for.
   void OrderNeighbors() {
     for (size_t i = 0; i < computes_.size(); ++i) {
       const int before = computes_[i == 0 ? computes_.size() - 1 : i - 1], after = computes_[i];

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kRepetitions = 3;
 
-// A template whose compute actions read messages from one neighbor, send to the other, and save values. Some have
-// collectives in their segments: these wait for the action before them, and the action after waits for them.
+// Makes a template whose compute actions read messages from one neighbor, send to the other, and save values. If an
+// action has collectives in its segment, it waits for the action before it, and the action after it waits for it.
 class RandomTemplate {
  public:
   explicit RandomTemplate(uint32_t seed, bool collectives = false)
@@ -96,7 +96,7 @@ class RandomTemplate {
       use(received, READ);
       kept_.push_back(received);
     }
-    // Actions wait for some of the sends.
+    // Some compute actions wait for sends.
     for (const int send : sends_) {
       if (random_() % 3 == 0 || last) Wait(action, send);
     }
@@ -147,8 +147,9 @@ class RandomTemplate {
   std::vector<int> kept_;
 };
 
-// Each action of each repetition has three events: start, end, finish. The end is when its steps on the compute stream
-// are done. Collectives in its segment may begin with it and finish after its end.
+// Decides which event happens before which. Each action of each repetition has three events: start, end, finish. An
+// action ends when its steps on the compute stream are done. Collectives in its segment may begin with it and finish
+// after its end.
 class HappensBefore {
  public:
   HappensBefore(const Program& program, const Template& t)

@@ -53,8 +53,8 @@ std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const L
   }
   std::vector<SavedValue> list;
   for (const auto& [offset, value] : leaving) {
-    // True for the second half of a tensor that is in the list: some steps make the tensor for two microbatches at
-    // once, others make each half.
+    // True for the second half of a tensor that is already in the list. Such halves exist because some steps make the
+    // tensor for two microbatches at once, and others make each half.
     const bool within =
         !list.empty() && offset < list.back().offset + list.back().elements * DTypeBytes(list.back().dtype);
     if (!within) list.push_back(value);

@@ -24,35 +24,35 @@ struct SavedValue {
 class LayerNames {
  public:
   explicit LayerNames(const ModelGraph& model);
-  // The layer of the op that the step was made from. The step has the op's name, perhaps with a dot and more after it.
-  // -1 = no op.
+  // Returns the layer of the op that the step was made from, or -1 if there is no such op. The name of the step is the
+  // op's name, possibly followed by a dot and more text.
   int LayerOf(const std::string& step) const;
 
  private:
   std::map<std::string, int> layers_;
 };
 
-// The values in operand `saved` of a forward that leave, by ascending offset: those that its first `layers` layers
-// make. With `pair`, `forward` is a pair of a forward and a backward. The backward has layers too, so only layers that
-// save something in the operand count.
+// Returns the values that leave, by ascending offset: the values in operand `saved` of a forward that its first
+// `layers` layers make. With `pair`, `forward` is a pair of a forward and a backward. Since the backward has layers
+// too, only layers that save something in the operand count.
 std::vector<SavedValue> LeavingValues(const Segment& forward, int saved, const LayerNames& names, int layers,
                                       bool pair);
 
-// The new place of each value of `saved`.
+// Where each value of operand `saved` goes: into host memory, or to a new place on the device.
 struct SavedSplit {
   struct Range {
     int64_t end = 0;
     // New offset of the range's first byte.
     int64_t to = 0;
   };
-  // The ranges that leave, by their old offset.
+  // The byte ranges that leave, by their old offset.
   std::map<int64_t, Range> gone;
   int64_t gone_bytes = 0;
-  // The values that leave, in order. Adjacent values of one dtype are one tensor.
+  // The values to copy, in order. Neighboring values of one dtype are joined into one tensor.
   std::vector<Value> copies;
 
-  // Returns the range that contains a value at `offset`, perhaps the range of one of several microbatches that were
-  // saved together. Null if the value stays.
+  // Returns the range that leaves and contains offset `offset`, and sets `begin` to the range's old offset. The range
+  // may hold several microbatches that were saved together. Returns null if the value at `offset` stays.
   const Range* Find(int64_t offset, int64_t* begin) const;
   bool Goes(int64_t offset) const;
   // The new offset of a value that stays: it moves down by the bytes that left before it.

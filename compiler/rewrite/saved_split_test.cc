@@ -23,7 +23,7 @@ const LayerNames& Names() {
 TEST(LayerNamesTest, StepsAreNamedAsTheirOpPerhapsWithMore) {
   EXPECT_EQ(Names().LayerOf("wte"), 0);
   EXPECT_EQ(Names().LayerOf("h.0.attn.probabilities"), 1);
-  // The longest matching name wins.
+  // If several names match a step, the longest one decides.
   EXPECT_EQ(Names().LayerOf("h.0.mlp.up"), 2);
   for (const char* none : {"", "h", "h.", "h.2", "wtes", ".wte"}) EXPECT_EQ(Names().LayerOf(none), -1) << none;
 }

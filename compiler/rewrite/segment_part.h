@@ -16,13 +16,13 @@ struct BoundSegment {
   std::vector<int> operands;
 };
 
-// The steps of `whole`, bound to `operands`, for which `keeps` is true. Operands that these steps do not use are left
-// out, and each operand's access follows from them.
+// Returns the steps of `whole`, bound to `operands`, for which `keeps` is true. Operands that these steps do not use
+// are left out. The access of the other operands is what these steps need.
 BoundSegment PartOf(const Segment& whole, const std::vector<int>& operands, const std::string& name,
                     const std::function<bool(const Step&)>& keeps);
 
-// Adds a value in `buffer` of the template, and the operand if the segment does not have it. Returns the value's index.
-// Call SetAccess after the last change.
+// Adds a value in `buffer` of the template. If the segment has no operand for the buffer, adds that too. Returns the
+// value's index. Call SetAccess after the last change.
 int AddValue(const Template& t, int buffer, Value value, BoundSegment* segment);
 
 // Sets the access of every operand according to how the steps use it. A persistent buffer that is written only in part

@@ -72,7 +72,7 @@ TEST(SegmentPartTest, OmitsUnusedOperands) {
   ASSERT_EQ(second.segment.steps_size(), 1);
   EXPECT_THAT(second.segment.steps(0).inputs(), ElementsAre(0));
   EXPECT_THAT(second.segment.steps(0).outputs(), ElementsAre(1));
-  // The part contains none of the steps that this step waited for.
+  // The step waits for nothing, because the part contains none of the steps that it waited for.
   EXPECT_THAT(second.segment.steps(0).deps(), IsEmpty());
   EXPECT_EQ(second.segment.values(0).name(), "y");
   EXPECT_EQ(second.segment.values(1).operand(), 1);
@@ -107,8 +107,8 @@ TEST(SegmentPartTest, ValuesOfOneBufferShareAnOperand) {
   EXPECT_EQ(segment.segment.operands(0).bytes(), 32);
 }
 
-// If half of a persistent buffer is written, the content of the other half is still needed. In a transient buffer it is
-// not.
+// If half of a persistent buffer is written, the content of the other half is still needed. The other half of a
+// transient buffer is not.
 TEST(SegmentPartTest, AccessSaysWhetherAnythingRemains) {
   const Template t = FourBuffers();
   const auto written = [&](int buffer, const std::string& shape, bool accumulate) {

@@ -44,8 +44,8 @@ class Maker {
     if (end_.repairs) {
       for (int b : step.operands) MakeLasting(b);
     }
-    // If no step of the optimizer clears gradients, as under exact accumulation, the segment clears a part of a
-    // gradient instead, so that it has a step.
+    // Under exact accumulation no step of the optimizer clears gradients. The segment must have a step, so it then
+    // clears a part of a gradient.
     for (int o = 0; o < step.segment.operands_size() && clear_.segment.steps().empty(); ++o) {
       const int b = step.operands[o];
       if (step.segment.operands(o).access() != READ || t_.buffers(b).role() != NO_ROLE) continue;
@@ -113,7 +113,7 @@ class Maker {
     if (kept.role() == LOSS_SCALE) kept.set_version(1);
     PlaceAtEnd(&kept);
     *t_.add_buffers() = std::move(kept);
-    // The verdict judges the previous step, so it divides by the scale of that step.
+    // The verdict judges the previous step, so it must divide by the loss scale of that step.
     if (t_.buffers(b).role() == LOSS_SCALE) {
       std::replace(validate_.operands.begin(), validate_.operands.end(), b, t_.buffers_size() - 1);
     }

@@ -1,5 +1,5 @@
-// Makes the segments that a rank needs, in addition to its optimizer's, if updates do not wait for their norm (rule
-// P15): the verdict, copies of the state that an update changes, their restoration, and the clearing of gradients.
+// Makes the additional segments that a rank needs if updates do not wait for their norm (rule P15): the verdict, copies
+// of the state that an update changes, the restoration of that state, and the clearing of gradients.
 #ifndef WEFT_COMPILER_REWRITE_VALIDATION_SEGMENTS_H_
 #define WEFT_COMPILER_REWRITE_VALIDATION_SEGMENTS_H_
 

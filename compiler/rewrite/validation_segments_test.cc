@@ -58,7 +58,7 @@ TEST(ValidationSegmentsTest, SplitsTheOptimizersStepsIntoSegments) {
   EXPECT_THAT(made->settle.operands, ElementsAre(3, 0));
   EXPECT_THAT(Steps(program, {.index = 0, .operands = {}}), ElementsAre("update"));
   EXPECT_THAT(t.body(1).operands(), ElementsAre(2, 3, 1));
-  // Nothing is taken back, so nothing is kept.
+  // Updates are never taken back here, so no state is kept.
   EXPECT_EQ(made->keep.index, -1);
   EXPECT_EQ(made->restore.index, -1);
   EXPECT_EQ(t.buffers_size(), 4);

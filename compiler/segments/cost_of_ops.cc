@@ -92,7 +92,8 @@ Step MakeStep(mlir::Operation* op) {
   step.mutable_work()->set_dtype(WorkDType(op));
   step.set_stream(COMPUTE);
   auto over = op->getAttrOfType<mlir::DictionaryAttr>("over");
-  // In ops without `purpose`, `over` names the group for a collective in their derivative.
+  // In an op without `purpose`, `over` does not belong to the op itself: it names the group for a collective in the
+  // op's derivative.
   if (!over || !op->hasAttr("purpose")) return step;
   step.set_stream(COLLECTIVE);
   step.set_detached(op->hasAttr("detached"));
@@ -144,7 +145,7 @@ absl::StatusOr<GraphCosts> CostsOfGraph(ir::GraphOp graph, const StepCost& cost)
   // Real backward ops are built, with block arguments for gradients, and then discarded.
   mlir::Block scratch;
   mlir::OpBuilder builder(graph.getContext());
-  // Values that depend on a parameter. The image at the start of a model has no gradient.
+  // Values that depend on a parameter, and therefore need a gradient. The image at the start of a model does not.
   llvm::DenseSet<mlir::Value> needs_gradient;
   for (mlir::Operation& op : graph.getBody().front()) {
     const bool needed = mlir::isa<ir::ParameterOp>(op) || llvm::any_of(op.getOperands(), [&](mlir::Value operand) {

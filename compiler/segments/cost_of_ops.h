@@ -12,18 +12,19 @@
 
 namespace weft {
 
-// The kernel of an op: the one whose name is the op's mnemonic in upper case. KERNEL_UNSPECIFIED if the op is no
-// kernel.
+// Returns the kernel of an op: the kernel whose name is the op's mnemonic in upper case. KERNEL_UNSPECIFIED if there is
+// no such kernel.
 Kernel KernelOf(mlir::Operation* op);
 
-// Name, kernel, attributes, accumulate and work of the step that `op` becomes, without inputs and outputs. `op` must be
-// a kernel op.
+// Makes the step that `op` becomes: its name, kernel, attributes, accumulate and work, without inputs and outputs. `op`
+// must be a kernel op.
 Step MakeStep(mlir::Operation* op);
 
-// A segment with only the step that `op` becomes, with inputs and outputs of the op's types.
+// Makes a segment with only the step that `op` becomes. Inputs and outputs have the op's types.
 Segment SegmentOfOp(mlir::Operation* op);
 
-// Picoseconds at 100 Tflop/s or 1 TB/s, whichever takes longer. For use when nothing is known about the device.
+// A step's cost in picoseconds at 100 Tflop/s or 1 TB/s, whichever takes longer. For use when nothing is known about
+// the device.
 absl::StatusOr<int64_t> NominalStepCost(const Segment& segment, const Step& step, ActionKind kind);
 
 // The cost of the step that `op` becomes.

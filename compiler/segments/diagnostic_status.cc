@@ -8,7 +8,7 @@ namespace weft {
 
 namespace {
 
-// "op 'h.0.attn': " where the location has a name, "" otherwise.
+// Returns "op 'h.0.attn': " if the location has a name, else "".
 std::string Where(mlir::Location location) {
   std::string where;
   location->walk([&](mlir::Location inner) {
@@ -35,7 +35,7 @@ std::string ForUsers(std::string text, const std::string& where) {
   // There is only one graph and one program, so their names do not help the user.
   const bool whole = absl::StartsWith(text, "'weft.graph' op ") || absl::StartsWith(text, "'weft.program' op ");
   text.erase(where.empty() && !whole ? begin : 0, where.empty() && !whole ? end - begin : end);
-  // The name may appear twice: "op 'qkv': " and "'qkv': ".
+  // The op's name may appear twice: as "op 'qkv': " and again as "'qkv': ".
   if (where.size() > 3 && text.compare(0, where.size() - 3, where, 3) == 0) text.erase(0, where.size() - 3);
   return text;
 }
@@ -53,13 +53,14 @@ DiagnosticCollector::DiagnosticCollector(mlir::MLIRContext* context)
         }
         return mlir::success();
       }) {
-  // Error messages contain all that is needed, and a dump of the op would not fit on one line.
+  // Do not print the op. Error messages contain all that is needed, and a dump of the op would not fit on one line.
   context->printOpOnDiagnostic(false);
 }
 
 absl::Status DiagnosticCollector::ToStatus(mlir::LogicalResult result) {
   if (mlir::succeeded(result)) return absl::OkStatus();
-  return absl::InvalidArgumentError(errors_.empty() ? "a pass failed without saying why" : errors_);
+  return absl::InvalidArgumentError(errors_.empty() ? "a pass of the compiler failed without an error message"
+                                                    : errors_);
 }
 
 }  // namespace weft

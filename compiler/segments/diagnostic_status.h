@@ -10,8 +10,9 @@
 
 namespace weft {
 
-// Collects the errors of a context during its own lifetime instead of printing them. The status has one line, with "; "
-// between errors. Each error has the name of the op if its location has one, the message, and its notes in brackets.
+// Collects the errors that a context reports during the collector's lifetime instead of printing them. The status has
+// one line, with "; " between errors. Each error has the name of the op if its location has one, the message, and its
+// notes in brackets.
 class DiagnosticCollector {
  public:
   explicit DiagnosticCollector(mlir::MLIRContext* context);

@@ -36,7 +36,8 @@ struct Side {
   int64_t total = 0;
   int64_t done = 0;
   int next = 0;
-  // Indices in the merged segment: where this side's operands, its first value and its steps are.
+  // Indices in the merged segment: the index of each of this side's operands, of its first value, and of each of its
+  // steps.
   std::vector<int32_t> operands;
   int32_t first_value = 0;
   std::vector<int32_t> steps;

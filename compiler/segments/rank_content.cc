@@ -9,7 +9,7 @@ namespace weft {
 
 namespace {
 
-// The ranks and uses of a tensor over all stages.
+// The ranks and uses of one tensor over all stages.
 struct TensorPlaces {
   std::set<int32_t> ranks;
   // Maps a use (uses are numbered in model order) to its stage and to the ranks that hold that stage.

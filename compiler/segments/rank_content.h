@@ -1,11 +1,10 @@
 // Finds what each pipe rank holds: stages, tensors, and the gradient buffers that go with them (rule P9).
 //
-// Let R be all pipe ranks that hold a stage with a use of a tensor. Each rank of R has one PARAM (MASTER, moments)
-// buffer of the tensor, and GRAD (or GRAD_ACCUMULATOR) buffers for these uses:
-// - If there is only one use: that use. Its gradients are summed over R (and the data replicas) with those of its
-// stage.
-// - If R is one rank: all uses. The rank's grad_norm adds them in model order.
-// - If every use has one holder, all holders differ and ascend in model order: the rank's own use. The sum over R, in
+// Let R be all pipe ranks that hold a stage with a use of a tensor. Each rank of R has one PARAM buffer of the tensor
+// (and one MASTER and one of each moment). It has GRAD (or GRAD_ACCUMULATOR) buffers for these uses: - If there is only
+// one use: that use. Its gradients are summed over R (and the data replicas) with those of its stage. - If R is one
+// rank: all uses. The rank's grad_norm adds them in model order. - If every use has one holder, all holders differ and
+// ascend in model order: the rank's own use. The sum over R, in
 //   the order of its members, is the sum over uses (TIED_SYNC).
 // - Otherwise: all uses, also those that the rank does not compute and that stay zero. Each is summed over R and the
 //   data replicas (TIED_SYNC); then every rank's grad_norm adds them in model order.
@@ -25,17 +24,17 @@ struct HeldTensor {
   int32_t tensor = 0;
   // Uses for which the rank has a gradient buffer, ascending. Their sum is stored in the GRAD buffer of the first use.
   std::vector<int32_t> uses;
-  // The subset of `uses` in stages that the rank holds itself.
+  // The uses among `uses` that are in stages of the rank itself.
   std::vector<int32_t> computed;
-  // True for the lowest rank that holds the first stage with a use of the tensor: it writes the tensor's element of
-  // LOCAL_NORMS.
+  // True if the rank writes the tensor's element of LOCAL_NORMS. This is the lowest rank that holds the first stage
+  // with a use of the tensor.
   bool writes_norm = false;
 };
 
 struct RankContent {
-  // Stages of all lanes, ascending.
+  // The rank's stages in all lanes, ascending.
   std::vector<int32_t> stages;
-  // Ascending by tensor.
+  // The rank's tensors, ascending.
   std::vector<HeldTensor> tensors;
 };
 
@@ -49,9 +48,9 @@ struct TensorHolders {
 };
 
 struct Holdings {
-  // By pipe rank.
+  // Indexed by pipe rank.
   std::vector<RankContent> ranks;
-  // By tensor.
+  // Indexed by tensor.
   std::vector<TensorHolders> tensors;
 };
 
@@ -60,9 +59,9 @@ constexpr int kMaxPipeRank = (1 << 20) - 1;
 // Uses of each tensor in one stage, ascending. A use is in one stage only.
 using StageUses = std::map<int32_t, std::vector<int32_t>>;
 
-// placement[lane][stage] = pipe rank, as PipelineSchedule has it. `ranks` goes from 0 to the largest rank placed; some
-// of them may hold no stage. InvalidArgument if there is no lane, if a lane does not place every stage, or if a rank is
-// below 0 or above kMaxPipeRank.
+// Finds what each rank holds. placement[lane][stage] = pipe rank, as PipelineSchedule has it. Holdings.ranks covers all
+// ranks from 0 to the largest rank placed; some of them may hold no stage. InvalidArgument if there is no lane, if a
+// lane does not place every stage, or if a rank is below 0 or above kMaxPipeRank.
 absl::StatusOr<Holdings> HoldingsOf(absl::Span<const std::vector<int>> placement, absl::Span<const StageUses> uses);
 
 // The placement of `stages` stages on the same number of ranks: rank i holds stage i.

@@ -16,7 +16,7 @@ Holdings ValidHoldings(const Placement& placement, const std::vector<StageUses>&
   return holdings.ok() ? *std::move(holdings) : Holdings();
 }
 
-// "tensor:uses/computed", with * if the rank writes the norm.
+// Writes each tensor as "tensor:uses/computed", with * if the rank writes the norm.
 std::string Text(const RankContent& rank) {
   std::string text;
   auto list = [&](const std::vector<int32_t>& numbers) {
@@ -34,7 +34,7 @@ std::string Text(const RankContent& rank) {
 }
 
 TEST(RankContent, OneStagePerRankSumsOverRanks) {
-  // Tensor 0 is used first and last, the others once each.
+  // Tensor 0 is used by the first and the last stage; the others are used once each.
   Holdings holdings = ValidHoldings(OneStagePerRank(3), {{{0, {0}}, {1, {0}}}, {{2, {0}}}, {{0, {1}}}});
   EXPECT_EQ(Text(holdings.ranks[0]), "0:0/0* 1:0/0*");
   EXPECT_EQ(Text(holdings.ranks[1]), "2:0/0*");

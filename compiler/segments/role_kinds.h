@@ -13,7 +13,7 @@ ir::BufferClass BufferClassOf(ir::Role role);
 // Returns the buffer role of an operand's role; NO_ROLE if no rule depends on what the buffer holds.
 BufferRole BufferRoleOf(ir::Role role);
 
-// How the buffer of a tensor in this role is sharded.
+// Returns how the buffer that holds a tensor in this role is sharded.
 const Shard& ShardOf(const TensorShards& shards, ir::Role role);
 
 }  // namespace weft

@@ -52,8 +52,8 @@ TEST(RoleKindsTest, ClassesAgreeWithBufferRoles) {
     const bool part =
         role == ir::Role::GradPart || role == ir::Role::GradAccumulatorPart || role == ir::Role::ParamPart;
     EXPECT_EQ(kind == ir::BufferClass::Communication, summed || part);
-    // Boundary tensors are in flight, values for a backward are saved, and workspaces are those of an action
-    // (Workspace) or of its detached steps, which outlast it (Deferred).
+    // Boundary tensors are in flight, and values for a backward are saved. A workspace belongs to an action
+    // (Workspace), or to the action's detached steps, which outlast it (Deferred).
     const bool boundary = role == ir::Role::Input || role == ir::Role::Output || role == ir::Role::InputGrad ||
                           role == ir::Role::OutputGrad;
     EXPECT_EQ(kind == ir::BufferClass::InFlightActivation, boundary);

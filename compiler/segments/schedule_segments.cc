@@ -112,7 +112,7 @@ std::vector<int32_t> MicrobatchesInFlight(const PipelineSchedule& schedule) {
   std::vector<int32_t> most(schedule.stages, 1);
   for (const std::vector<Slot>& order : schedule.order) {
     std::vector<int32_t> now(schedule.stages, 0);
-    // An asynchronous rank has run these forwards before the first repetition.
+    // In an asynchronous schedule, the rank has run the forwards with `ahead` before the first repetition.
     for (const Slot& slot : order) now[slot.stage] += slot.ahead > 0 ? slot.width : 0;
     for (const Slot& slot : order) {
       if (slot.kind == SlotKind::kForward) now[slot.stage] += slot.width;

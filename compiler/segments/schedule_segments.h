@@ -1,4 +1,5 @@
-// Selects and combines the segments that a schedule runs from the four that every stage has.
+// Each stage has four segments: forward, backward, and the two halves of the backward. From these, selects or combines
+// the segments that a schedule runs.
 #ifndef WEFT_COMPILER_SEGMENTS_SCHEDULE_SEGMENTS_H_
 #define WEFT_COMPILER_SEGMENTS_SCHEDULE_SEGMENTS_H_
 
@@ -22,9 +23,9 @@ BackwardKinds BackwardKindsOf(const PipelineSchedule& schedule);
 // from the start of its forward to the end of its backward (of both halves).
 std::vector<int32_t> MicrobatchesInFlight(const PipelineSchedule& schedule);
 
-// Replaces the segments of stages by those that `schedule` runs. Makes wide forwards, the backwards of their parts, and
-// pairs (interleaved by `cost`) from the existing segments, and drops segments that no slot runs. `set` must have a
-// segment of every kind that the schedule needs; StageIndex keeps those of width 1.
+// Replaces the segments of stages by the segments that `schedule` runs. Makes wide forwards, the backwards of their
+// parts, and pairs (interleaved by `cost`) from the existing segments, and drops segments that no slot runs. `set` must
+// have a segment of every kind that the schedule needs. StageIndex keeps the indices of the segments of width 1.
 absl::Status SelectSegments(const PipelineSchedule& schedule, const StepCost& cost, SegmentSet* set);
 
 }  // namespace weft

@@ -16,17 +16,18 @@
 
 namespace weft {
 
-// What an action must bind to one operand of a segment (Segment.operands has the same order, names and sizes).
+// Describes the buffer that an action must bind to one operand of a segment (Segment.operands has the same order, names
+// and sizes).
 //
 // Each boundary tensor (input, output, output_grad, input_grad) and each persistent tensor is one operand. All saved
 // values of a stage are one operand `saved`, with the same layout in forward (WRITE) and backwards (READ). Values that
-// live only inside the segment are one operand `workspace` (WRITE), except those that a detached step touches: these
-// are one operand `deferred` (WRITE), which must be left alone until the action is finished with its detached steps.
+// live only inside the segment are one operand `workspace` (WRITE), except those that a detached step touches. These
+// are one operand `deferred` (WRITE), which nothing else may use until the action's detached steps have finished.
 //
-// Steps are in the order of the segment's ops. Collectives are on stream COLLECTIVE. A step waits for earlier steps of
-// other streams, and a collective also for earlier collectives, that touch the same bytes if one of the two writes
-// them. A collective also waits for the compute step before it. The compute step after a blocking collective waits for
-// it.
+// Steps are in the order of the segment's ops. Collectives are on stream COLLECTIVE. A step waits for an earlier step
+// on another stream if both touch the same bytes and one of them writes. A collective waits in the same way for earlier
+// collectives on its own stream. A collective also waits for the compute step before it. The compute step after a
+// blocking collective waits for it.
 //
 // A backward in two halves: BackwardInput writes `input_grad` (not in stage 0) and `saved_grad`, one operand with
 // everything that it makes for BackwardWeight (gradients, recomputed values, and a copy of `output_grad`).
@@ -34,19 +35,21 @@ namespace weft {
 // the same bits as from the whole backward.
 struct SegmentOperand {
   ir::Role role = ir::Role::Workspace;
-  // Index of the logical tensor, -1 for roles without one, and the number of its use. For inputs, outputs and their
-  // gradients, `use` is 0 for the tensor that crosses to the next stage, and i for the one that crosses by
+  // Index of the logical tensor (-1 for roles without one), and the number of the tensor's use. For inputs, outputs and
+  // their gradients, `use` is 0 for the tensor that crosses to the next stage, and i for the tensor that crosses by
   // SegmentSet.skips[i - 1].
   int32_t tensor = -1;
   int32_t use = 0;
   Access access = ACCESS_UNSPECIFIED;
   int64_t bytes = 0;
-  // Unspecified and empty for `saved`, `saved_grad` and `workspace`.
+  // `dtype` is unspecified and `shape` is empty for `saved`, `saved_grad`, `workspace` and `deferred`.
   DType dtype = DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape;
-  // In a ForwardBackward: 0 = of the forward, 1 = of the backward. A tensor that both read appears once, with 0.
+  // In a ForwardBackward: 0 = operand of the forward, 1 = operand of the backward. A tensor that both read appears
+  // once, with 0.
   int32_t half = 0;
-  // Which steps touch it: 0 = no detached steps, 1 = detached steps only, 2 = detached and other steps (rule P2).
+  // Which steps touch the operand: 0 = no detached steps, 1 = detached steps only, 2 = detached and other steps (rule
+  // P2).
   int32_t detached = 0;
 };
 
@@ -56,11 +59,11 @@ struct StageSegment {
   int32_t stage = 0;
   // Pipe rank of GradNorm, ScaleGradients and OptimizerStep; -1 for all others.
   int32_t rank = -1;
-  // Number of microbatches of a Forward. Operands input, output and saved of a wide one hold `width` microbatches each,
-  // the lower microbatch first in every tensor (widen_segment.h).
+  // Number of microbatches of a Forward. A forward with width 2 is wide: its operands input, output and saved hold the
+  // microbatches one after the other, the lower microbatch first in every tensor (widen_segment.h).
   int32_t width = 1;
   // For a backward of a microbatch whose forward was wide: the microbatch's position in that forward; -1 if the forward
-  // had width 1. The backward's operands input and saved are those of the wide forward; it reads only its part of them.
+  // had width 1. The backward has the wide forward's operands input and saved, and reads only its part of them.
   int32_t part = -1;
   // For a ForwardBackward (pair_segments.h): the stage of its backward.
   int32_t backward_stage = -1;
@@ -82,7 +85,7 @@ struct StageIndex {
 // Indices of a pipe rank's segments into SegmentSet.segments, -1 if the rank has no such segment.
 struct RankIndex {
   int grad_norm = -1;
-  // Only if gradients are clipped.
+  // -1 unless gradients are clipped.
   int scale_gradients = -1;
   int optimizer_step = -1;
 };
@@ -101,10 +104,10 @@ struct SkipTensor {
 struct TensorShards {
   Shard param;
   Shard grad;
-  // Master weights and moments.
+  // How master weights and moments are sharded.
   Shard state;
-  // Axes over which the gradients of backwards are still partial sums, which the gradient sync completes: `data`, among
-  // others, or kOverGroups for sums that were made within a group of replicas.
+  // Axes over which backwards leave gradients as partial sums; the gradient sync completes these sums. Usually contains
+  // `data`, or kOverGroups if the sums within each group of replicas are already made.
   std::vector<std::string> sync_axes;
 };
 
@@ -112,19 +115,20 @@ struct SegmentSet {
   // Segments of stages, ordered by stage and kind, then segments of ranks, ordered by rank and kind.
   std::vector<StageSegment> segments;
   std::vector<StageIndex> stages;
-  // By pipe rank; empty in an evaluation.
+  // Indexed by pipe rank; empty in an evaluation program.
   std::vector<RankIndex> ranks;
   Holdings holdings;
-  // Ordered by from_stage, to_stage and order in the model.
+  // Sorted by from_stage, then to_stage, then order in the model.
   std::vector<SkipTensor> skips;
   // LogicalTensors of the program, in model order.
   std::vector<LogicalTensor> tensors;
-  // By tensor.
+  // Indexed by tensor.
   std::vector<TensorShards> shards;
   // Mesh axes that cut some gradient. Squared norms are summed over these axes.
   std::vector<std::string> norm_axes;
-  // One microbatch of the whole model, forward and backward without recompute: matrix-product flops as MFU counts them
-  // (without the scores that attention's backward recomputes), and the part of them that a causal mask removes.
+  // Flops of one microbatch of the whole model, forward and backward without recompute. `model_flops` counts matrix
+  // products as MFU does (without the scores that attention's backward recomputes). `model_flops_masked` is the part of
+  // them that a causal mask removes.
   int64_t model_flops = 0;
   int64_t model_flops_masked = 0;
   // Number of layers of each stage.

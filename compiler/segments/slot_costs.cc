@@ -80,7 +80,7 @@ absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const Pipeline
     if (sum == nullptr) continue;
     for (int i = 0; i < segment.segment.steps_size(); ++i) {
       const Step& step = segment.segment.steps(i);
-      // A collective that runs beside computation takes no time of the slot.
+      // A collective that runs beside computation adds no time to the slot.
       if (step.stream() == COLLECTIVE && !Blocks(segment.segment, i)) continue;
       WEFT_ASSIGN_OR_RETURN(int64_t ps, cost(segment.segment, step, sum == &forward ? FORWARD : BACKWARD));
       *sum += static_cast<double>(ps);
@@ -91,7 +91,7 @@ absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const Pipeline
   if (forward + backward <= 0) return result;
   result.forward = std::clamp<int64_t>(std::llround(kUnits * (forward / (forward + backward))), 1, kUnits - 2);
   result.backward = kUnits - result.forward;
-  // If no backward is split, `weight` has no effect.
+  // If no backward is split, nothing uses `weight`, so any share will do.
   const double share = input + weight > 0 ? weight / backward : 0.5;
   result.weight =
       std::clamp<int64_t>(std::llround(static_cast<double>(result.backward) * share), 1, result.backward - 1);

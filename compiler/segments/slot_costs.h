@@ -12,9 +12,9 @@ namespace weft {
 
 // Durations are in a unit such that the forward and backward of one microbatch on one rank take a million, on average
 // over all ranks. `p2p` is the transfer time of the slowest boundary between two ranks of the first data replica,
-// activations or gradients, in the same unit. It is at most a thousand million: larger values change no order.
-// Collectives of segments count as if nothing ran beside them. `segments` must have the backwards that `schedule` runs.
-// Only the placement of `schedule` matters. Errors are those of `cost` and of the network model.
+// activations or gradients, in the same unit. It is at most 10^9, because larger values change no order. A collective
+// in a segment counts only if computation waits for it. `segments` must have the backwards that `schedule` runs. Only
+// the placement of `schedule` matters. Returns the errors of `cost` and of the network model.
 absl::StatusOr<SlotCosts> SlotCostsOf(const SegmentSet& segments, const PipelineSchedule& schedule,
                                       const StepCost& cost, const Mesh& mesh, const Cluster& cluster);
 

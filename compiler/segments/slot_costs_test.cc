@@ -14,7 +14,7 @@ namespace {
 using ir::Role;
 using ir::SegmentKind;
 
-// Each step's name is its time.
+// A cost function for tests: the name of each step is its time.
 absl::StatusOr<int64_t> TimeByName(const Segment&, const Step& step, ActionKind) {
   int64_t ps = 0;
   if (!absl::SimpleAtoi(step.name(), &ps)) return absl::InternalError("no time: " + step.name());
@@ -75,8 +75,8 @@ SlotCosts CostsOf(const SegmentSet& set, const PipelineSchedule& schedule) {
   return costs.ok() ? *costs : SlotCosts();
 }
 
-// For all ratios of small numbers: forward and backward together are a million, in the ratio of their sums over stages,
-// and neither is zero.
+// For all ratios of small numbers, forward and backward together take a million units. Their ratio is the ratio of
+// their sums over stages, and neither is zero.
 TEST(SlotCostsTest, ForwardAndBackwardAreAMillion) {
   for (int64_t forward = 0; forward <= 4; ++forward) {
     for (int64_t backward = 0; backward <= 4; ++backward) {
@@ -117,8 +117,8 @@ TEST(SlotCostsTest, HalvesGoBeforeWholeBackwards) {
   EXPECT_EQ(all.weight, all.backward - 1);
 }
 
-// A forward with 40 or 100 ps of computation, and a collective of 60 ps. The collective counts only if computation
-// waits for it.
+// Two forwards compute for 40 and 100 ps beside a collective of 60 ps. The collective counts only if computation waits
+// for it.
 TEST(SlotCostsTest, CollectivesCountWhereComputationWaits) {
   const auto forward = [](bool detached, int waits_for, bool compute_behind) {
     StageSegment forward = SegmentOf(SegmentKind::Forward, 0, 40);
@@ -172,7 +172,8 @@ TEST(SlotCostsTest, TheSlowestMessageInTheUnitOfARank) {
   EXPECT_EQ(CostsOf(Handing(4, 50'000, 5'000), Placed({0, 1, 2, 3}, 4)).p2p, 2'000'000);
   // With two stages per rank, a rank takes twice the time, while the message takes the same time as before.
   EXPECT_EQ(CostsOf(Handing(4, 20'000, 5'000), Placed({0, 1, 0, 1}, 2)).p2p, 500'000);
-  // In a V the middle is no boundary between ranks. On one rank there is no boundary.
+  // In a V, the two middle stages are on one rank, so no message crosses there. On a single rank there is no boundary
+  // at all.
   EXPECT_EQ(CostsOf(Handing(2, 20'000, 5'000), Placed({0, 0}, 1)).p2p, 0);
   // Two lanes that place their stages on different ranks.
   PipelineSchedule both = Placed({0, 0}, 2);

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// NameOfLayerSteps returns names that contain the layer's number between these two texts.
+// NameOfLayerSteps puts the layer's number between these two texts.
 constexpr absl::string_view kLayer = "layer", kMoved = ".zero";
 
 }  // namespace

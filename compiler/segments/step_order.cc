@@ -34,7 +34,7 @@ StepOrder::StepOrder(const std::vector<OrderedStep>& steps) {
   const int count = static_cast<int>(steps.size());
   deps_.resize(count);
   waited_for_by_.assign(count, count);
-  // The steps of collectives in order, and the number of each step among them.
+  // The collective steps in list order, and the number of each step among them.
   std::vector<int> collectives;
   std::vector<int> number(count, -1);
   int streams = 1;
@@ -55,7 +55,7 @@ StepOrder::StepOrder(const std::vector<OrderedStep>& steps) {
   for (int i = 0; i < count; ++i) {
     const bool compute = steps[i].stream == 0;
     Known known = last[steps[i].stream];
-    // Later collectives first, because waiting for them may imply waiting for earlier ones.
+    // Handles later collectives first, because waiting for them may imply waiting for earlier ones.
     std::vector<int> wanted;
     for (auto it = outstanding.rbegin(); it != outstanding.rend(); ++it) {
       const bool blocks = steps[*it].blocking && *it > last_compute;

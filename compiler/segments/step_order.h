@@ -1,6 +1,6 @@
 // Finds what the steps of a segment wait for (rule P2) if some of them are collectives that run beside the others.
 //
-//   compute:  A      B   C        `g` stands between A and B in the list: it waits for A.
+//   compute:  A      B   C        Collective `g` stands between A and B: it waits for A.
 //   z:            g               It writes what C reads: C waits for g, B does not. If it were blocking, B would.
 //
 // A collective waits for the compute step before it in the list, so its position determines when it is issued. Also:
@@ -27,7 +27,7 @@ struct StepAccess {
 };
 
 struct OrderedStep {
-  // 0 = compute; every other number is a communicator.
+  // 0 = the compute stream. Every other number stands for the stream of a communicator.
   int stream = 0;
   // Only for collectives.
   bool blocking = false;

@@ -1,5 +1,5 @@
-// Padding of a tensor. If the parts that ranks hold are rounded up, the gathered or scattered tensor is a little longer
-// than the tensor itself.
+// Padding of a tensor. If the parts that ranks hold are rounded up, all parts together have a few more elements than
+// the tensor.
 #ifndef WEFT_COMPILER_SEGMENTS_TENSOR_ROOM_H_
 #define WEFT_COMPILER_SEGMENTS_TENSOR_ROOM_H_
 

@@ -1,4 +1,5 @@
-// The settings of recipe and precision that the passes need, kept as the attribute `weft.training` of a module:
+// The settings of recipe and precision that the passes need. They are stored as the attribute `weft.training` of a
+// module:
 //
 //   module attributes {weft.training = {accumulation = "in_order", clip_norm = 1.0 : f64, grads = f32, master = f32,
 //       moments = f32, optimizer = "adamw", beta1 = 0.9 : f64, beta2 = 0.95 : f64, epsilon = 1.0e-8 : f64}}
@@ -21,7 +22,7 @@ struct Training {
   AccumulationMode accumulation = IN_ORDER;
   // 0 = no clipping.
   double clip_norm = 0;
-  // Element types.
+  // Element types of gradients, master weights and moments.
   mlir::Type grads;
   mlir::Type master;
   mlir::Type moments;
@@ -31,7 +32,8 @@ struct Training {
   double epsilon = 0;
   // SGD; 0 = no momentum buffer.
   double momentum = 0;
-  // Loss scaling (rule P11): the fixed factor, or the first one of a dynamic scale if growth_interval is set; 0 = none.
+  // Loss scaling (rule P11): the fixed factor, or, if growth_interval is set, the first factor of a dynamic scale; 0 =
+  // none.
   double loss_scale = 0;
   int32_t growth_interval = 0;
   bool scaled() const { return loss_scale > 0; }

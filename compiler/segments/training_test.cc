@@ -35,12 +35,12 @@ class TrainingTest : public testing::Test {
     training.epsilon = 1e-8;
     return training;
   }
-  // The error for the attribute, "" = none.
+  // The error that GetTraining reports for the attribute, "" = none.
   std::string Error() {
     DiagnosticCollector errors(&context_);
     return std::string(errors.ToStatus(GetTraining(*module_)).message());
   }
-  // The error if a field of `training` is replaced by `value`, or removed (null).
+  // The error if a field of `training` is replaced by `value`, or removed if `value` is null.
   std::string ErrorWith(const Training& training, llvm::StringRef field, mlir::Attribute value) {
     SetTraining(*module_, training);
     mlir::NamedAttrList fields((*module_)->getAttrOfType<mlir::DictionaryAttr>("weft.training"));

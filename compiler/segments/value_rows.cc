@@ -61,9 +61,9 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
     per_token += tokens;
     as_stated = as_stated && counts == tokens;
   }
-  if (any) {  // The kernel treats all elements alike.
+  if (any) {  // The kernel works element by element.
     if (per_token != 0 && per_token != step.inputs_size())
-      return Error(step, "combines a tensor that has a row per token with one that has not");
+      return Error(step, "combines a tensor that has a row per token with one that does not");
     return per_token > 0 ? Rows::kPerToken : Rows::kNone;
   }
   if (per_token == 0 && counting > 0) {
@@ -72,13 +72,13 @@ absl::StatusOr<Rows> RowAnalysis::OutputRows(const Step& step) const {
   }
   const bool loss = kernels::IsLoss(step.kernel());
   if (as_stated && (loss || CountsRows(kernels::RowOf(step.kernel()).outputs.begin(), step))) return Rows::kPerToken;
-  return Error(step, "mixes tokens of different rows");
+  return Error(step, "mixes rows of different tokens");
 }
 
 absl::Status RowAnalysis::Visit(const Step& step) {
   WEFT_ASSIGN_OR_RETURN(Rows rows, OutputRows(step));
   for (int i = 0; i < step.outputs_size(); ++i) {
-    // This output holds the losses of the step's microbatches.
+    // A loss kernel's last output holds the losses of the step's microbatches. Its rows stay unknown.
     if (kernels::IsLoss(step.kernel()) && i + 1 == step.outputs_size()) continue;
     Rows& known = rows_[step.outputs(i)];
     if (known != Rows::kUnknown && known != rows) {
@@ -91,7 +91,8 @@ absl::Status RowAnalysis::Visit(const Step& step) {
   return absl::OkStatus();
 }
 
-// A value that is gathered with padding is read as another value at the same place, which no step writes (rule P8).
+// If a gather pads its output, later steps read the output as another value at the same place, which no step writes
+// (rule P8).
 void RowAnalysis::SetAtSamePlace(int gathered) {
   const Value& value = segment_.values(gathered);
   for (int v = 0; v < segment_.values_size(); ++v) {

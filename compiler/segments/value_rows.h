@@ -1,5 +1,5 @@
-// Finds which values of a forward have a number of rows in proportion to the microbatch's tokens (or images), so that
-// two microbatches fit into one value, one after the other.
+// Finds which values of a forward have rows in proportion to the tokens (or images) of the microbatch. Such a value can
+// hold two microbatches, one after the other.
 #ifndef WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_
 #define WEFT_COMPILER_SEGMENTS_VALUE_ROWS_H_
 
@@ -10,8 +10,8 @@
 
 namespace weft {
 
-// kPerToken: rows in proportion to tokens. kNone: anything else, such as parameters. kUnknown: no step makes the value,
-// or it holds losses.
+// kPerToken: the number of rows is proportional to the tokens. kNone: all other values, such as parameters. kUnknown:
+// no step makes the value, or it holds losses.
 enum class Rows { kUnknown, kPerToken, kNone };
 
 // Returns the kind of rows of each value in the segment, from the shapes in the table of kernels. InvalidArgument,

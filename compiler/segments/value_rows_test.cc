@@ -69,14 +69,14 @@ TEST(ValueRowsTest, LossesAreNoRows) {
 TEST(ValueRowsTest, RefusesStepsThatMixTokensByName) {
   EXPECT_THAT(
       Refusal("steps { name: 'p' kernel: MATMUL inputs: 0 inputs: 0 outputs: 2 }"),
-      HasSubstr("segment 'f', step 'p': mixes tokens of different rows, so two microbatches cannot run at once"));
+      HasSubstr("segment 'f', step 'p': mixes rows of different tokens, so two microbatches cannot run at once"));
   EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 0 inputs: 1 outputs: 2 attributes { transpose_a: true } }"),
-              HasSubstr("mixes tokens"));
-  EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 1 inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
+              HasSubstr("mixes rows"));
+  EXPECT_THAT(Refusal("steps { kernel: MATMUL inputs: 1 inputs: 0 outputs: 2 }"), HasSubstr("mixes rows"));
   EXPECT_THAT(Refusal("steps { kernel: ADD inputs: 0 inputs: 1 outputs: 2 }"),
               HasSubstr("combines a tensor that has a row per token"));
   EXPECT_THAT(Refusal("steps { kernel: DROPOUT inputs: 1 outputs: 2 }"), HasSubstr("does not work on rows of tokens"));
-  EXPECT_THAT(Refusal("steps { kernel: BIAS_GRADIENT inputs: 0 outputs: 2 }"), HasSubstr("mixes tokens"));
+  EXPECT_THAT(Refusal("steps { kernel: BIAS_GRADIENT inputs: 0 outputs: 2 }"), HasSubstr("mixes rows"));
 }
 
 TEST(ValueRowsTest, OneValueIsOneOrTheOther) {

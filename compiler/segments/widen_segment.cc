@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kValueAlignment = 64;
 constexpr int64_t kLargestOperand = int64_t{1} << 60;
 
-// True if a step on rows runs once for each microbatch, because it assumes that all its rows belong to one microbatch,
-// or because the order of its sums depends on the number of rows.
+// True if a step on rows runs once for each microbatch. Such a step assumes that all its rows belong to one microbatch,
+// or the order of its sums depends on the number of rows.
 bool RunsByHalves(const Step& step, const std::vector<Rows>& rows) {
   switch (step.kernel()) {
     case GROUP_ALL_REDUCE:
@@ -76,8 +76,8 @@ struct Halves {
   std::vector<bool> values;
 };
 
-// A value whose halves lie apart is not one wide value, so all steps on it run once for each half. Other values of
-// these steps lie apart too if they cannot be cut at a multiple of 64 bytes.
+// Finds these steps and values. A value whose halves lie apart is not one wide value, so all steps that use it run once
+// for each half. Other values of these steps lie apart too if they cannot be cut at a multiple of 64 bytes.
 absl::StatusOr<Halves> FindHalves(const StageSegment& forward, const std::vector<Rows>& rows) {
   const Segment& segment = forward.segment;
   Halves halves;
@@ -88,7 +88,7 @@ absl::StatusOr<Halves> FindHalves(const StageSegment& forward, const std::vector
     if (rows[i] != Rows::kPerToken || !IsWide(role) || Crosses(role)) continue;
     WEFT_ASSIGN_OR_RETURN(const int64_t bytes, BytesOf(segment.values(i)));
     uneven[i] = bytes % kValueAlignment != 0;
-    // A backward reads only its own half.
+    // A saved value is cut at once, because a backward reads only its own half.
     halves.values[i] = uneven[i] && role == ir::Role::Saved;
   }
   for (const Step& step : segment.steps()) halves.steps.push_back(RunsByHalves(step, rows));
@@ -128,7 +128,7 @@ absl::Status WidenOperands(StageSegment* segment, bool backward) {
   return absl::OkStatus();
 }
 
-// Work of a step on twice the rows. Parameters are still read once.
+// Sets the work of a step on twice the rows. Parameters are still read once.
 absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Step* step) {
   if (rows[step->outputs(0)] != Rows::kPerToken) return absl::OkStatus();
   int64_t once = 0;
@@ -144,8 +144,8 @@ absl::Status WidenWork(const Segment& before, const std::vector<Rows>& rows, Ste
   return absl::OkStatus();
 }
 
-// Adds a value for half `part` of the wide value `index`, which was one microbatch's value in `forward`. Returns its
-// index.
+// Adds a value for half `part` of the wide value `index`. In `forward`, value `index` was the value of one microbatch.
+// Returns the index of the new value.
 absl::StatusOr<int32_t> AddHalf(const StageSegment& forward, int index, int part, Segment* segment) {
   const Segment& before = forward.segment;
   Value half = before.values(index);
@@ -177,18 +177,19 @@ absl::StatusOr<StageSegment> WidenForward(const StageSegment& forward) {
     Value* value = segment.mutable_values(i);
     const ir::Role role = forward.operands[value->operand()].role;
     if (!IsWide(role)) continue;
-    // Doubling every offset leaves space for twice the rows everywhere.
+    // Doubling every offset leaves space for twice the rows in every value.
     value->set_offset(value->offset() * kForwardWidth);
     if (rows[i] != Rows::kPerToken) continue;
     if (role == ir::Role::Input || role == ir::Role::Saved) {
       WEFT_RETURN_IF_ERROR(HalfBytes(forward.segment, forward.segment.values(i), role).status());
     }
-    // A value whose halves lie apart keeps its shape: it becomes the first half.
+    // If the halves of a value lie apart, this value becomes the first half and keeps its shape.
     if (halves.values[i]) continue;
     value->set_shape(0, value->shape(0) * kForwardWidth);
   }
   segment.clear_steps();
-  // The new indices of the steps of `forward`. For a compute step that became two, the second; for a collective, both.
+  // The new indices of each step of `forward`. For a compute step that became two steps, the second index; for a
+  // collective, both.
   std::vector<std::vector<int32_t>> step_index;
   for (int s = 0; s < forward.segment.steps_size(); ++s) {
     const Step& from = forward.segment.steps(s);

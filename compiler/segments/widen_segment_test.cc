@@ -9,7 +9,8 @@
 namespace weft {
 namespace {
 
-// y = x w. The output is y, x is saved; w is made of a parameter before it is read, and saved too.
+// The segment computes y = x w. The output is y, and x is saved. w is made of a parameter before it is read, and it is
+// saved too.
 constexpr char kForward[] = R"(
   name: "f"
   operands { name: "input" bytes: 256 access: READ } operands { name: "output" bytes: 256 access: WRITE }
@@ -68,12 +69,12 @@ TEST(WidenSegment, RowsOfTokensAreDoubled) {
   }
   EXPECT_EQ(wide->operands[1].shape[0], 32);
   EXPECT_EQ(segment.values(0).shape(0), 32);
-  // Values made of parameters appear once.
+  // A value made of parameters appears once and keeps its shape.
   EXPECT_EQ(segment.values(2).shape(0), 4);
   EXPECT_EQ(segment.values(3).offset(), 128);
   EXPECT_EQ(segment.values(3).shape(0), 32);
   EXPECT_EQ(segment.values(4).shape(0), 4);
-  // They are also read once.
+  // Values made of parameters are also read only once.
   EXPECT_EQ(segment.steps(0).work().bytes(), 128);
   EXPECT_EQ(segment.steps(1).work().bytes(), 1024);
   EXPECT_EQ(segment.steps(2).work().flops(), 1024);
@@ -181,13 +182,13 @@ TEST(WidenSegment, SaysWhatIsWrong) {
             "a microbatch a multiple of 16, or use a schedule without forward doubling");
   const std::string advice = ", so two microbatches cannot run at once; use a schedule without forward doubling";
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 0 ] outputs: 1"),
-            "segment 'f', step 'y': mixes tokens of different rows" + advice);
+            "segment 'f', step 'y': mixes rows of different tokens" + advice);
   EXPECT_EQ(error("inputs: [ 0, 2 ] outputs: 1", "inputs: [ 0, 2 ] outputs: 1 attributes { transpose_a: true }"),
-            "segment 'f', step 'y': mixes tokens of different rows" + advice);
+            "segment 'f', step 'y': mixes rows of different tokens" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: ADD"),
-            "segment 'f', step 'y': combines a tensor that has a row per token with one that has not" + advice);
+            "segment 'f', step 'y': combines a tensor that has a row per token with one that does not" + advice);
   EXPECT_EQ(error("kernel: MATMUL", "kernel: BIAS_GRADIENT"),
-            "segment 'f', step 'y': mixes tokens of different rows" + advice);
+            "segment 'f', step 'y': mixes rows of different tokens" + advice);
   EXPECT_EQ(error("name: \"copy\" kernel: CAST inputs: 0", "name: \"copy\" kernel: CAST inputs: 2"), "");
   EXPECT_EQ(error("inputs: 0 outputs: 3", "inputs: 0 outputs: 2"),
             "segment 'f', step 'copy': value 'w' has a row per token in one step and none in another" + advice);

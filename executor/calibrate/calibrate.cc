@@ -30,7 +30,8 @@
 namespace weft::exec {
 namespace {
 
-// Collectives of a rank for which memory is reserved. A rank has one per group, purpose and bucket of gradients.
+// Number of collectives per rank for which scratch memory is reserved. A rank has one collective for each group,
+// purpose and bucket of gradients.
 constexpr int64_t kReservedCollectives = 16;
 
 double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
@@ -51,7 +52,7 @@ absl::Status OnThreads(int count, const std::function<absl::Status(int)>& body) 
   return absl::OkStatus();
 }
 
-// The cores that ranks take turns on.
+// The compute slots on which kernels are measured: the cores that ranks take turns on.
 struct Machine {
   Machine(int slots, int threads) : slots(slots), threads(threads) {
     for (int i = 0; i < slots; ++i) {
@@ -93,7 +94,8 @@ absl::StatusOr<double> Measure(const KernelCase& kernel, Machine& machine, doubl
   return sum / machine.slots;
 }
 
-// Seconds from when one rank gives up a slot until the next rank runs on it. A thread has to wake up in between.
+// Seconds from when one rank gives up a slot until the next rank runs on it. The next rank's thread has to wake up
+// first.
 absl::StatusOr<double> SlotHandover() {
   constexpr int kTurns = 200;
   WEFT_ASSIGN_OR_RETURN(const auto endpoints, (*FindTransport("inproc"))->open(2));
@@ -108,7 +110,7 @@ absl::StatusOr<double> SlotHandover() {
         slept = true;
       }
       if (slept) times[rank].push_back(Seconds(MonotonicNanoseconds() - released_ns.load()));
-      // This is long enough for the other rank's thread to fall asleep.
+      // Keep the slot for 100 us, so that the other rank's thread falls asleep.
       for (const int64_t begin = MonotonicNanoseconds(); MonotonicNanoseconds() - begin < 100000;) {
       }
       released_ns.store(MonotonicNanoseconds());
@@ -178,14 +180,14 @@ absl::StatusOr<double> SmallAllReduce(int ranks) {
   return Typical(times);
 }
 
-// Finds the overhead and latency that reproduce two measurements (docs/simulator.md): a small message takes overhead +
-// latency in a ping-pong, and a small all-reduce of n ranks takes (n - 1) overhead + latency.
+// Finds the overhead and latency that reproduce two measurements (docs/simulator.md). A small message takes overhead +
+// latency in a ping-pong. A small all-reduce of n ranks takes (n - 1) * overhead + latency.
 absl::StatusOr<Link> MeasureLink(int ranks) {
   constexpr int64_t kBytes = 8 << 20;
-  // More ranks would add no information.
+  // More than 16 ranks would add no information about the link.
   const int members = std::min(ranks, 16);
-  // All pairs run at once, as in a run: if there are more ranks than cores, the receiver of a message must first get a
-  // core.
+  // All pairs run at once, as the ranks of a run do. If there are more ranks than cores, the receiver of a message must
+  // first get a core.
   WEFT_ASSIGN_OR_RETURN(const double small, RoundTrip(8, 400, std::max(1, members / 2)));
   WEFT_ASSIGN_OR_RETURN(const double alone, RoundTrip(8, 400, 1));
   WEFT_ASSIGN_OR_RETURN(const double large, RoundTrip(kBytes, 15, 1));
@@ -259,8 +261,8 @@ absl::StatusOr<Cluster> Calibrate(const CalibrateOptions& options) {
       options.seconds / static_cast<double>(CountCases(SmallShapes()) + static_cast<int64_t>(own.size()));
   MeasureKernels measure;
   measure.seconds = [&](const KernelCase& kernel) { return Measure(kernel, machine, each); };
-  // A slot passes to another rank after each step or, if steps are short, after a turn of kTurnNs. So a short step
-  // bears only part of the cost.
+  // A slot passes to another rank after each step or, if steps are short, after a turn of kTurnNs. So a step shorter
+  // than a turn bears only part of the handover's cost.
   measure.besides = [&](double seconds) { return handover * std::min(1.0, seconds / Seconds(ComputeSlots::kTurnNs)); };
   measure.on_progress = progress;
   WEFT_RETURN_IF_ERROR(MeasureRates(SmallShapes(), measure, &device));

@@ -12,7 +12,7 @@
 namespace weft::exec {
 namespace {
 
-// Tokens and targets that count up. No file is read.
+// A data source that reads no file: its tokens and targets count up.
 class CountingData : public DataSource {
  public:
   explicit CountingData(int64_t vocabulary) : vocabulary_(vocabulary) {}
@@ -27,7 +27,8 @@ class CountingData : public DataSource {
   const int64_t vocabulary_;
 };
 
-// Random values in [0.1, 1): no denormals, and valid where a kernel needs positive values. Integers are tokens.
+// Fills `bytes` with random values in [0.1, 1): none is denormal, and kernels that need positive values accept them.
+// UINT8 values are 0 or 1, and INT32 values are tokens below `vocabulary`. Other types keep their bytes.
 void FillRandom(const CaseTensor& tensor, int64_t elements, int64_t vocabulary, uint32_t* random, std::string* bytes) {
   void* memory = bytes->data();
   for (int64_t i = 0; i < elements; ++i) {
@@ -53,7 +54,7 @@ void FillRandom(const CaseTensor& tensor, int64_t elements, int64_t vocabulary, 
         static_cast<int32_t*>(memory)[i] = static_cast<int32_t>((*random >> 8) % vocabulary);
         break;
       default:
-        // Exact accumulators are zero.
+        // All other types are accumulators of exact sums. They stay zero.
         return;
     }
   }
@@ -63,13 +64,14 @@ absl::StatusOr<TensorView> Allocate(const CaseTensor& tensor, int64_t vocabulary
   const int64_t elements = ElementCount(tensor.shape).value_or(0);
   const int64_t bytes = RoundUp(std::max<int64_t>(1, elements * DTypeBytes(tensor.dtype)), 256);
   WEFT_ASSIGN_OR_RETURN(std::byte* const data, memory->Take(bytes));
-  // Filling more would only take time. The rest keeps the values that earlier cases have left there.
+  // Maximum bytes of a tensor that are filled, because filling takes time. The rest of a larger tensor keeps the values
+  // that earlier cases have left there.
   constexpr int64_t kMaxFilled = int64_t{1} << 28;
   WEFT_RETURN_IF_ERROR(memory->Fill(tensor, vocabulary, data, std::min(bytes, kMaxFilled)));
   return TensorView{data, tensor.dtype, tensor.shape};
 }
 
-// The input that output k replaces; -1 = none.
+// The index of the input that output k overwrites; -1 = none.
 int InPlace(const KernelCase& kernel, size_t k) {
   if (k < kernel.in_place.size() && kernel.in_place[k] >= 0) return kernel.in_place[k];
   const int output = static_cast<int>(k);
@@ -95,7 +97,7 @@ absl::StatusOr<CalibrationMemory::Pattern> CalibrationMemory::PatternOf(const Ca
   const int64_t wanted = std::clamp(bytes, kMin, kMax);
   Pattern& pattern = patterns_[{tensor.dtype, tensor.dtype == INT32 ? vocabulary : 0}];
   if (pattern.bytes >= wanted) return pattern;
-  // A multiple of the size of every element, including those of 24 bytes.
+  // The size is a multiple of 768 and so of every element size, including 24 bytes.
   std::string content(RoundUp(wanted, 768), '\0');
   FillRandom(tensor, static_cast<int64_t>(content.size()) / DTypeBytes(tensor.dtype), vocabulary, &random_, &content);
   const auto size = static_cast<int64_t>(content.size());
@@ -112,8 +114,8 @@ absl::Status CalibrationMemory::Fill(const CaseTensor& tensor, int64_t vocabular
     WEFT_ASSIGN_OR_RETURN(event_, device_.NewEvent(/*timed=*/false));
   }
   WEFT_ASSIGN_OR_RETURN(const Pattern pattern, PatternOf(tensor, vocabulary, bytes));
-  // Advances by 1237 units of 768 bytes, a multiple of every element size, so that tensors of one type begin at
-  // different places of the pattern.
+  // Advances by 1237 units of 768 bytes, so that tensors of one type begin at different places of the pattern. A
+  // multiple of 768 is a multiple of every element size.
   begin_ += 3 * 1237;
   int64_t from = begin_ * 256 % pattern.bytes;
   for (int64_t at = 0; at < bytes;) {
@@ -177,8 +179,8 @@ absl::StatusOr<std::unique_ptr<KernelBuffers>> KernelBuffers::Create(const Calib
   context.learning_rate = 1e-3;
   context.seed = 1;
   context.data = result->data_.get();
-  // The rows of a tensor are positions of sequences. The tensor is the first input if `in_place` is given and there are
-  // inputs, else the first output.
+  // The first extent of a step's main tensor counts the positions of all sequences. That tensor is the first input if
+  // `in_place` is given and there are inputs, else the first output.
   const std::vector<CaseTensor>& rows =
       kernel.inputs.empty() || kernel.in_place.empty() ? kernel.outputs : kernel.inputs;
   if (!rows.empty() && !rows[0].shape.empty() && rows[0].shape[0] % sequence == 0) {

@@ -17,7 +17,7 @@
 
 namespace weft::exec {
 
-// Device memory that the cases use one after another, because a device frees memory only at its own end.
+// Device memory that one case after another reuses, because a device frees its memory only when it is destroyed.
 class CalibrationMemory {
  public:
   explicit CalibrationMemory(ComputeDevice* device) : device_(*device) {}
@@ -26,8 +26,9 @@ class CalibrationMemory {
   // Makes all memory available again.
   void Reset();
   absl::StatusOr<std::byte*> Take(int64_t bytes);
-  // Enqueues filling `bytes` bytes at `to`, a multiple of 256, with random values of the tensor's type; tokens are
-  // below `vocabulary`. The values come from one pattern per type on the device, each time from another place in it.
+  // Enqueues work that fills `bytes` bytes at `to` with random values of the tensor's type. `bytes` is a multiple of
+  // 256. Tokens are below `vocabulary`. The values come from a pattern on the device, one pattern per type, and each
+  // call begins at another place in the pattern.
   absl::Status Fill(const CaseTensor& tensor, int64_t vocabulary, std::byte* to, int64_t bytes);
   // Waits for everything that was enqueued.
   absl::Status Await();
@@ -49,7 +50,7 @@ class CalibrationMemory {
 
   ComputeDevice& device_;
   std::vector<Block> blocks_;
-  // By type and, for tokens, by vocabulary.
+  // By type and, for tokens, by vocabulary (0 for other types).
   std::map<std::pair<DType, int64_t>, Pattern> patterns_;
   int64_t pattern_bytes_ = 0;
   // Where in its pattern the next tensor begins, in units of 256 bytes.
@@ -65,8 +66,8 @@ class KernelBuffers {
     std::vector<TensorView> inputs;
     std::vector<TensorView> outputs;
   };
-  // Resets `memory`. `kernel` and `shapes` must outlive the result. ResourceExhausted if the copies of a case do not
-  // fit.
+  // Resets `memory`. `kernel` and `shapes` must outlive the result. Returns ResourceExhausted if the copies of the case
+  // do not fit into the device's memory.
   static absl::StatusOr<std::unique_ptr<KernelBuffers>> Create(const CalibrationShapes& shapes,
                                                                const KernelCase& kernel, CalibrationMemory* memory);
 

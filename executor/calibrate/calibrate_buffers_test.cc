@@ -40,7 +40,7 @@ TEST(CalibrationMemory, NumbersArePositiveAndDiffer) {
     }
     EXPECT_EQ(outside, 0);
     EXPECT_NEAR(sum / static_cast<double>(singles.size()), 0.55, bytes > 1000 ? 0.02 : 0.2);
-    // These values are from 0.125 to below 0.25.
+    // BF16 values are in [0.125, 0.25), FP16 values in [0.5, 1).
     for (const uint16_t x : Filled<uint16_t>(memory, BF16, bytes)) outside += !(x >= 0x3e00 && x < 0x3e80);
     for (const uint16_t x : Filled<uint16_t>(memory, FP16, bytes)) outside += !(x >= 0x3800 && x < 0x3c00);
     for (const double x : Filled<double>(memory, FP64, bytes)) outside += !(x >= 0.1 && x < 1);
@@ -81,7 +81,7 @@ TEST(CalibrationMemory, PatternsCountAsTaken) {
   Filled<float>(memory, FP32, 1 << 20);
   const int64_t one = memory.bytes();
   EXPECT_GE(one, 1 << 20);
-  // Enough memory is already allocated.
+  // This fits into the memory that is already allocated.
   Filled<float>(memory, FP32, 1 << 19);
   EXPECT_EQ(memory.bytes(), one);
   ASSERT_TRUE(memory.Take(512).ok());

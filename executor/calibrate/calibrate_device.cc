@@ -41,12 +41,12 @@ class Stopwatch {
 
   absl::Status Begin() { return device_->Record(first_, stream_); }
   absl::Status End() { return device_->Record(last_, stream_); }
-  // Waits for End.
+  // Waits until the work between Begin and End is over and returns its seconds.
   absl::StatusOr<double> Elapsed() {
     WEFT_RETURN_IF_ERROR(device_->Synchronize(last_));
     WEFT_ASSIGN_OR_RETURN(const int64_t begin, device_->TimeOf(first_));
     WEFT_ASSIGN_OR_RETURN(const int64_t end, device_->TimeOf(last_));
-    // Times below a nanosecond count as one.
+    // A shorter time counts as one nanosecond.
     return 1e-9 * static_cast<double>(std::max<int64_t>(1, end - begin));
   }
 
@@ -57,9 +57,9 @@ class Stopwatch {
   int stream_ = 0, first_ = 0, last_ = 0;
 };
 
-// Seconds of one call among several in a row.
+// Seconds of one call, measured over batches of several calls in a row.
 absl::StatusOr<double> TypicalOf(Stopwatch& watch, double seconds, const std::function<absl::Status()>& call) {
-  // In its first call a library chooses, compiles and allocates.
+  // The first call does not count: in it, a library chooses and compiles kernels and allocates memory.
   WEFT_RETURN_IF_ERROR(watch.Time(call).status());
   WEFT_ASSIGN_OR_RETURN(const double once, watch.Time(call));
   const int calls = static_cast<int>(std::clamp(seconds / kBatches / once, 1.0, 200.0));
@@ -80,8 +80,8 @@ absl::StatusOr<double> CopyRate(Stopwatch& watch, ComputeDevice* device, void* t
   return static_cast<double>(bytes) / seconds;
 }
 
-// Seconds of one copy while copies run in both directions at the same time, several in a row. The slower direction
-// counts.
+// Seconds of one copy while several copies in a row run in each direction, in both directions at the same time. The
+// slower direction counts.
 absl::StatusOr<double> BothWays(Stopwatch& one, Stopwatch& other, ComputeDevice* device, std::byte* on_device,
                                 std::byte* on_host, int64_t bytes) {
   constexpr int kCopies = 4;

@@ -86,8 +86,8 @@ DType DTypeOfWork(const KernelCase& kernel) {
   return kernel.outputs[0].dtype;
 }
 
-// Adds every product in the type of the machine's shapes and in its further types, then the products that are measured
-// for peaks only.
+// Adds every product in `shapes.dtype` and in each of `shapes.product_dtypes`, then the products that are measured for
+// peaks only.
 void AddProducts(const Shapes& shapes, std::vector<KernelFamily>* families) {
   std::vector<DType> dtypes = {shapes.dtype};
   dtypes.insert(dtypes.end(), shapes.product_dtypes.begin(), shapes.product_dtypes.end());
@@ -151,7 +151,7 @@ const CalibrationShapes& LargeShapes() {
       .attention = {{2048, 1024}, {8192, 2048}, {16384, 4096}},
       // 2 MiB, 32 MiB, 128 MiB per tensor.
       .elementwise = {{1024, 1024}, {8192, 2048}, {16384, 4096}},
-      // More than a second-level cache.
+      // More bytes than the second-level cache of a GPU holds.
       .turn_bytes = 512 << 20,
   };
   return shapes;

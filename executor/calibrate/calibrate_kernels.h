@@ -20,14 +20,14 @@ struct KernelCase {
   std::vector<CaseTensor> outputs;
   double flops = 0;
   double bytes = 0;
-  // By output: the input that it replaces, -1 = none. If empty, only optimizers work in place.
+  // For each output, the index of the input that it overwrites; -1 = none. If empty, only optimizers work in place.
   std::vector<int> in_place = {};
   // Tokens are below `vocabulary`, and a sequence has `sequence` tokens; 0 = as in the shapes of the machine.
   int64_t vocabulary = 0;
   int64_t sequence = 0;
 };
 
-// The shapes of a machine's cases.
+// The shapes of the cases that are measured on one kind of machine.
 struct CalibrationShapes {
   // Rows and columns of activations.
   struct Extent {
@@ -67,7 +67,7 @@ struct KernelFamily {
   bool by_flops = false;
   // Measured for the device's peaks only.
   bool peak_only = false;
-  // The sizes to measure, ascending. Each has one or more variants, which count as equally frequent.
+  // The sizes to measure, ascending. Each size has one or more variants, which count as equally frequent.
   std::vector<std::vector<KernelCase>> sizes = {};
 };
 

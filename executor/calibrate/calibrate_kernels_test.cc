@@ -94,7 +94,7 @@ TEST_P(KernelFamiliesTest, EachIsThereOnce) {
   }
 }
 
-// On GPUs, TF32 products are measured like those in half precision. On CPU cores, only their peak is measured.
+// On GPUs, TF32 products are measured like products in half precision. On CPU cores, only their peak is measured.
 TEST(KernelFamilies, ProductsInTf32AreOfFactorsInFp32) {
   for (const CalibrationShapes* shapes : {&SmallShapes(), &LargeShapes()}) {
     int families = 0;

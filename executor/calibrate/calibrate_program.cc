@@ -13,7 +13,7 @@
 namespace weft::exec {
 namespace {
 
-// The data of calibration are tokens, so only the kernels that load these can be measured.
+// True for a kernel that loads images. Calibration's data source has only tokens, so such a kernel cannot be measured.
 bool ReadsImages(Kernel kernel) {
   const kernels::KernelRow& row = kernels::RowOf(kernel);
   return row.family == kernels::Family::kLoad && !row.calibrated;
@@ -23,7 +23,7 @@ CaseTensor TensorOf(const Value& value) {
   return {value.dtype(), std::vector<int64_t>(value.shape().begin(), value.shape().end())};
 }
 
-// The input that is at the same place as an output; -1 = none.
+// The index of the input whose memory the output overwrites; -1 = none.
 int InPlaceOf(const Segment& segment, const Step& step, int output) {
   const Value& out = segment.values(step.outputs(output));
   for (int i = 0; i < step.inputs_size(); ++i) {

@@ -21,9 +21,9 @@ struct ProgramCase {
   KernelCase kernel;
 };
 
-// The steps on the compute stream, one per key and dtype, in descending order of their bytes, so that later cases fit
-// into the memory that earlier ones leave. Steps that read images are left out, because calibration has no data for
-// them. The programs must have been verified.
+// The steps on the compute stream, one per key and dtype. They are sorted by bytes, largest first, so that later cases
+// fit into the memory that earlier cases have allocated. Steps that read images are left out, because calibration has
+// no data for them. The programs must have been verified.
 std::vector<ProgramCase> CasesOf(absl::Span<const Program* const> programs);
 
 // Adds a row of kernel_rates for every case. A case that does not fit into the device's memory, or that the backend

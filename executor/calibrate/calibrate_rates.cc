@@ -27,8 +27,8 @@ void AddRates(const std::string& kernel, DType dtype, bool flops, std::vector<Po
       const Point& b = points[i + 1];
       const double slope = (b.seconds - a.seconds) / (b.work - a.work);
       const double at_zero = a.seconds - slope * a.work;
-      // If the line falls or would give a negative overhead, larger work is disproportionately slower (caches), or the
-      // times are noisy. The rate at the larger point is then safer.
+      // If the line through the two points falls or gives a negative overhead, larger work is disproportionately slower
+      // (caches), or the times are noisy. The rate at the larger point is then safer.
       if (slope > 0 && at_zero >= 0) {
         rate = 1 / slope;
         overhead = at_zero;
@@ -63,7 +63,7 @@ absl::Status MeasureRates(const CalibrationShapes& shapes, const MeasureKernels&
     }
     std::vector<Point> points;
     for (const std::vector<KernelCase>& size : family.sizes) {
-      // Variants of one size count as one step of average work.
+      // The variants of one size become one point, with their average work.
       Point point;
       for (const KernelCase& kernel : size) {
         WEFT_ASSIGN_OR_RETURN(const double seconds, measure.seconds(kernel));

@@ -19,7 +19,7 @@ double Typical(std::vector<double> values);
 struct MeasureKernels {
   // Seconds of one call.
   std::function<absl::StatusOr<double>(const KernelCase& kernel)> seconds;
-  // The additional cost of a call in a run, given its seconds; null = nothing.
+  // Further seconds that a call costs in a run, given the call's own seconds; null = none.
   std::function<double(double seconds)> besides;
   std::function<void(const std::string&)> on_progress;
 };

@@ -162,7 +162,7 @@ absl::Status CleanUp(const std::string& directory) {
   return absl::OkStatus();
 }
 
-// Adds to the manifest the file of every piece of a cut tensor, as WriteRankFile writes them on each rank.
+// Adds every piece of a cut tensor to the manifest, with the file of the rank that writes it (WriteRankFile).
 absl::Status AddPieces(const Program& program, CheckpointManifest* manifest) {
   for (int i = 0; i < program.tensors_size(); ++i) {
     for (const StatePart part : kStateParts) {

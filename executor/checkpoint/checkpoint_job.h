@@ -21,8 +21,9 @@ namespace weft::exec {
 // the first on both. Weights in bf16 have an fp32 master.
 Program CheckpointProgram(int data, int pipe, bool bf16 = false, bool tied = false);
 
-// The same tensors, cut. The cut by x gives blocks of rows, the cut by z gives ranges of these blocks, and replicas
-// share the optimizer. With `shard_group`, groups of that many neighboring replicas share it.
+// The same tensors, cut into pieces. The cut by axis x gives blocks of rows, and the cut by axis z gives ranges of
+// these blocks. The replicas divide the optimizer's state among themselves; with `shard_group`, each group of that many
+// neighboring replicas does.
 Program CutCheckpointProgram(int64_t x, int64_t z, int64_t data, int64_t shard_group = 0);
 
 // The ranks of a program, each with its own memory.
@@ -32,7 +33,8 @@ struct CheckpointJob {
   absl::Status Save(const std::string& directory, int64_t step, int64_t keep = 2);
   absl::Status Load(const std::string& checkpoint);
 
-  // Sets every element to a number that depends on the seed, tensor, part and position and that bf16 cannot hold.
+  // Sets every element to a number that depends on the seed, tensor, part and position, and that bf16 cannot hold
+  // exactly.
   void Fill(int64_t seed);
   static TensorData Expected(int tensor, StatePart part, int64_t seed);
   void ExpectFilled(int64_t seed);

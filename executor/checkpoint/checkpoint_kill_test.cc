@@ -37,7 +37,8 @@ void KillAtAnyMoment(int64_t save_us, std::mt19937& random, absl::FunctionRef<vo
   ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself: " << status;
 }
 
-// Saves the numbers of `fill` as `step` and returns the wall time that this takes.
+// Fills a job with the numbers of seed `fill`, saves it as step `step`, and returns the wall time of the save in
+// microseconds.
 int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t step, int64_t keep) {
   CheckpointJob job(CheckpointProgram(1, 2));
   job.Fill(fill);
@@ -46,9 +47,9 @@ int64_t MicrosecondsOfASave(const std::string& directory, int64_t fill, int64_t 
   return (MonotonicNanoseconds() - start) / 1000 + 1;
 }
 
-// Kills `moments` children, one after another, that call `save` to save into `directory` without end. After each kill,
-// if FindCheckpoint returns a checkpoint, it must load. `check` receives its path, if there is one, and a job that has
-// loaded it.
+// Starts and kills `moments` children, one after another. Each child calls `save`, which saves into `directory` without
+// end. After each kill, if FindCheckpoint returns a checkpoint, it must load. `check` receives the checkpoint's path,
+// if there is one, and a job that has loaded it.
 void KillAtManyMoments(const std::string& directory, int moments, uint32_t seed, int64_t save_us,
                        absl::FunctionRef<void()> save,
                        absl::FunctionRef<void(const std::optional<std::string>&, CheckpointJob&)> check) {

@@ -117,7 +117,7 @@ absl::Status CheckContinues(const CheckpointManifest& manifest, const std::strin
   std::string differences;
   differencer.ReportDifferencesToString(&differences);
   Recipe wanted = program.recipe();
-  // More steps continue the same run.
+  // A program with more steps continues the same run, so the steps are then not compared.
   if (wanted.steps() > manifest.recipe().steps()) wanted.set_steps(manifest.recipe().steps());
   if (!differencer.Compare(manifest.recipe(), wanted)) {
     std::vector<std::string> fields;

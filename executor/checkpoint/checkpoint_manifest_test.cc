@@ -97,7 +97,7 @@ TEST(CheckpointManifest, ARunGoesOnWithItsOwnModelAndRecipe) {
   const auto refused = [&](const Program& changed) {
     return std::string(CheckContinues(manifest, "c", changed).message());
   };
-  // More steps continue the same run, fewer do not.
+  // A program with more steps continues the same run; one with fewer steps does not.
   EXPECT_EQ(refused(program), "");
   Program other = program;
   other.mutable_recipe()->set_steps(5);

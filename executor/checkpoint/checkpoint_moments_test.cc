@@ -55,7 +55,8 @@ TEST(CheckpointMomentsTest, NotesRoundedMoments) {
   }
 }
 
-// No note without moments, and none if a file is damaged, which loading reports.
+// There is no note if the checkpoint has no moments. There is none if a file is damaged either, because loading the
+// file reports the damage.
 TEST(CheckpointMomentsTest, NothingIsSaidOfWhatIsNotThere) {
   Program program = CheckpointProgram(1, 1, /*bf16=*/true);
   const std::string checkpoint = Saved(program, "moments_absent");

@@ -18,7 +18,7 @@ bool IsPart(const std::string& suffix) {
                      [&](StatePart part) { return StatePartSuffix(part) == suffix; });
 }
 
-// True if the product of the extents fits an int64.
+// True if no extent is negative and the product of the extents fits into an int64.
 bool IsShape(const google::protobuf::RepeatedField<int64_t>& shape) {
   int64_t elements = 1;
   for (const int64_t extent : shape) {
@@ -80,7 +80,9 @@ absl::Status CheckPieces(const CheckpointManifest& manifest) {
     }
     const auto& shape = manifest.tensors(piece.tensor()).shape();
     if (!IsShape(shape)) {
-      return absl::InvalidArgumentError(absl::StrCat("tensors[", piece.tensor(), "].shape is none"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensors[", piece.tensor(),
+                       "].shape is not valid; extents must be at least 0, and their product must fit in 63 bits"));
     }
     if (const absl::Status status = CheckPiece(GetPiece(piece), shape); !status.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(field, ": ", status.message()));

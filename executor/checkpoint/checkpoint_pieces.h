@@ -14,7 +14,7 @@
 
 namespace weft::exec {
 
-// Returns the name of a file's entry that holds a piece of a tensor. `part` is the suffix of the state's part, such as
+// Returns the name of the file entry that holds a piece of a tensor. `part` is the suffix of the state's part, such as
 // "#moment1".
 std::string PieceEntryName(const std::string& tensor, absl::string_view part);
 
@@ -25,8 +25,8 @@ TensorPiece GetPiece(const CheckpointPiece& piece);
 // fit its tensor's shape.
 absl::Status CheckPieces(const CheckpointManifest& manifest);
 
-// Joins a whole tensor from its pieces; `read` returns the content of one. The manifest has passed CheckPieces.
-// DataLoss if the pieces do not have each element of the tensor once, or differ in dtype.
+// Joins a whole tensor from its pieces; `read` returns the content of one piece. The manifest has passed CheckPieces.
+// Returns DataLoss if the pieces do not have each element of the tensor exactly once, or if they differ in dtype.
 absl::StatusOr<TensorData> JoinPieces(const CheckpointManifest& manifest,
                                       absl::Span<const CheckpointPiece* const> pieces,
                                       const std::function<absl::StatusOr<TensorData>(const CheckpointPiece&)>& read);

@@ -125,10 +125,10 @@ TEST(CheckpointPieces, APieceIsOfWhatTheManifestHas) {
   EXPECT_THAT(Refused([](CheckpointManifest* m) {
                 for (int i = 0; i < 2; ++i) m->mutable_tensors(0)->set_shape(i, INT64_MAX);
               }),
-              HasSubstr("tensors[0].shape is none"));
+              HasSubstr("tensors[0].shape is not valid"));
   EXPECT_THAT(Refused([](CheckpointManifest* m) { m->mutable_tensors(0)->set_shape(0, -2); }),
-              HasSubstr("tensors[0].shape is none"));
-  // CheckPiece reports what is not a piece of such a tensor.
+              HasSubstr("tensors[0].shape is not valid"));
+  // CheckPiece reports a piece that does not fit its tensor.
   EXPECT_THAT(Refused([](CheckpointManifest* m) { m->mutable_pieces(1)->mutable_dimensions(1)->set_end(0, 5); }),
               HasSubstr("pieces[1]: "));
 }

@@ -80,8 +80,8 @@ TEST(CheckpointTest, PiecesAreWrittenOnce) {
   ASSERT_TRUE(job.Save(directory, 1).ok());
   const CheckpointManifest manifest = *ReadManifest(**FindCheckpoint(directory));
   EXPECT_EQ(manifest.format_version(), 2);
-  // The weight (of the master copy) and two moments have 6 pieces of tensor 0 and 2 pieces of tensor 1 each. Pieces
-  // that are only padding are in no file.
+  // Three parts of the state are written: the weight (from its master copy) and two moments. Each part has 6 pieces of
+  // tensor 0 and 2 pieces of tensor 1. Pieces that are only padding are in no file.
   EXPECT_EQ(manifest.pieces_size(), 3 * (6 + 2));
   int64_t elements = 0;
   for (const CheckpointPiece& piece : manifest.pieces()) elements += piece.count();
@@ -185,7 +185,7 @@ TEST(CheckpointTest, ARollBackLosesNeitherTheNewNorWhatLatestNames) {
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000010", "step-00000015", "step-00000017"}));
   save(19, 3, 119);
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000015", "step-00000017", "step-00000019"}));
-  // With one checkpoint kept, and over a step that exists.
+  // Saves over a step that exists, and keeps one checkpoint.
   PointTo(directory, "step-00000015");
   save(17, 1, 217);
   EXPECT_EQ(NamesIn(directory), std::set<std::string>({"latest", "step-00000017"}));

@@ -18,7 +18,7 @@ absl::Status CheckBuffer(CollectiveKind kind, int64_t members, const CollectiveB
   const absl::string_view name = CollectiveKindName(kind);
   const auto type = [](DType dtype) { return std::string(DTypeName(dtype)); };
   if (DTypeBytes(buffer.dtype) <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ": a source without a dtype"));
+    return absl::InvalidArgumentError(absl::StrCat(name, ": the source has no dtype"));
   }
   if (kind != CollectiveKind::kAllGather && !HasSum(buffer.dtype)) {
     return absl::InvalidArgumentError(
@@ -45,7 +45,7 @@ absl::Status CheckBuffer(CollectiveKind kind, int64_t members, const CollectiveB
   return absl::OkStatus();
 }
 
-// Whether the members' contributions go to the destination one by one.
+// True if the members' contributions are added to the destination one by one.
 bool OneByOne(CollectiveKind kind, const CollectiveBuffer& buffer) {
   return kind == CollectiveKind::kReduceScatter && buffer.destination_dtype == EXACT192 && buffer.dtype != EXACT192;
 }
@@ -62,8 +62,8 @@ ActionKind KindOfAction(CollectiveKind kind) {
   return ACTION_UNSPECIFIED;
 }
 
-// Scratch bytes of a reduce-scatter by the transport whose result has `length` elements: for the result, and for the
-// members' contributions unless they are the whole buffer.
+// Scratch bytes of a reduce-scatter that the transport runs and whose result has `length` elements. The scratch memory
+// holds the result and, unless the piece is the whole buffer, the members' contributions.
 int64_t NativeScratch(const CollectiveBuffer& buffer, int64_t length, int64_t members) {
   const int64_t bytes = RoundUp(length * DTypeBytes(buffer.dtype), kAlignment);
   return length * members == buffer.elements ? bytes : bytes * (members + 1);
@@ -238,7 +238,7 @@ absl::Status Communicator::RunNative(const PreparedCollective& collective) {
 absl::Status Communicator::AllocateScratch() {
   if (scratch_bytes_ <= allocated_bytes_) return absl::OkStatus();
   if (host_ != nullptr) {
-    // Growing the vector frees the old memory; a device frees memory only at its own end.
+    // Growing the vector frees the old memory. A device would free it only when the device is destroyed.
     host_scratch_.resize(static_cast<size_t>(scratch_bytes_));
     scratch_ = host_scratch_.data();
   } else {
@@ -293,7 +293,7 @@ std::byte* Communicator::Data(const Piece& piece, int chunk, int slot) const {
   const CollectiveBuffer& buffer = current_->buffers_[piece.buffer];
   const int64_t all = current_->WholeElements(buffer, members());
   const int64_t first = ChunkBegin(all, current_->batches_[batch_].route->chunks, chunk) + piece.from;
-  // A reduce-scatter sends from its source and never writes to it.
+  // A reduce-scatter only sends from its source and never writes to it, so the const_cast is safe.
   void* home =
       current_->kind_ == CollectiveKind::kReduceScatter ? const_cast<void*>(buffer.source) : buffer.destination;
   return static_cast<std::byte*>(home) + first * DTypeBytes(buffer.dtype);

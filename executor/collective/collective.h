@@ -57,15 +57,16 @@ class PreparedCollective {
  private:
   friend class Communicator;
 
-  // Up to `length` elements of every chunk of a buffer, from the chunk's element `from` on. The piece's part of a slot
-  // begins at byte `offset`.
+  // Up to `length` elements of every chunk of a buffer, from the chunk's element `from` on. In a scratch slot, the
+  // piece begins at byte `offset`.
   struct Piece {
     size_t buffer = 0;
     int64_t from = 0;
     int64_t length = 0;
     int64_t offset = 0;
   };
-  // Consecutive pieces [first, last) that go through a route together. Each slot has `slot_bytes` bytes.
+  // Consecutive pieces [first, last) whose messages run through the rounds of a route together. Each scratch slot has
+  // `slot_bytes` bytes.
   struct Batch {
     const CollectiveRoute* route = nullptr;
     size_t first = 0;
@@ -73,9 +74,9 @@ class PreparedCollective {
     int64_t slot_bytes = 0;
   };
 
-  // A reduce-scatter by the transport that ends in scratch memory, because its result must be added or converted. It
-  // covers `length` elements of the member's share, from element `from` on. If that is not the whole share, the
-  // contributions are first copied into scratch memory.
+  // A reduce-scatter that the transport runs into scratch memory, because the result must then be added to the
+  // destination or converted. It covers `length` elements of the member's share, from element `from` on. If that is not
+  // the whole share, the contributions are first copied into scratch memory.
   struct NativePiece {
     size_t buffer = 0;
     int64_t from = 0;
@@ -91,7 +92,8 @@ class PreparedCollective {
   std::vector<CollectiveBuffer> buffers_;
   std::vector<Piece> pieces_;
   std::vector<Batch> batches_;
-  // Run by the transport before the batches: calls on the buffers themselves, and pieces that end in scratch memory.
+  // The transport runs these before the batches: calls on the buffers themselves, and pieces whose result goes to
+  // scratch memory.
   std::vector<NativeCollectives::Call> native_calls_;
   std::vector<NativePiece> native_pieces_;
   // By buffer: true if the transport's own collectives run it.
@@ -101,11 +103,12 @@ class PreparedCollective {
 
 // Where the collectives of a communicator run.
 struct CommunicatorPlace {
-  // The device whose memory holds all buffers; the collectives take their places in the order of `stream`. Null: the
-  // buffers are in host memory, and work on them is finished when the call returns.
+  // The device whose memory holds all buffers. Collectives run in the order of work on its stream `stream`. If the
+  // device is null, the buffers are in host memory, and work on them is finished when the call returns.
   ComputeDevice* device = nullptr;
   int stream = -1;
-  // The transport's own collectives; null if there are none. All members create their communicators with it.
+  // The transport's own collectives; null if there are none. If one member's communicator has them, all members'
+  // communicators must have them.
   NativeCollectives* native = nullptr;
   // The group's name in the transport's messages.
   std::string name = {};
@@ -186,7 +189,7 @@ class Communicator {
   ComputeDevice* device_ = nullptr;
   int stream_ = -1;
   NativeCollectives* native_ = nullptr;
-  // The transport's number for the group.
+  // The transport's number for the group; -1 = none.
   int native_group_ = -1;
   // Routes by algorithm and kind.
   std::map<std::pair<absl::string_view, CollectiveKind>, std::unique_ptr<CollectiveRoute>> routes_;

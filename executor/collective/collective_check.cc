@@ -12,7 +12,8 @@
 namespace weft::exec {
 namespace {
 
-// Checks that a collective of this many members has messages. Builds the plan only to get the error.
+// Checks that a collective of this many members can run as messages between them. Builds the plan only to get the
+// error.
 absl::Status HasMessages(const std::string& algorithm, int64_t members) {
   WEFT_ASSIGN_OR_RETURN(const CollectiveEntry* entry, FindCollective(algorithm));
   // Build refuses both cases before it builds anything.

@@ -30,7 +30,7 @@ class Slots {
   int count_ = 0;
 };
 
-// Finds a place for each of the member's messages, which `rounds` holds.
+// Assigns a place (a slot or kHome) to each message in `route.rounds`.
 absl::Status Place(CollectiveRoute& route) {
   const bool scatters = route.kind == CollectiveKind::kReduceScatter;
   // The last round in which a chunk is sent or received.

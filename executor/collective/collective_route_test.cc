@@ -7,8 +7,7 @@
 namespace weft::exec {
 namespace {
 
-// In every round of every algorithm, a member receives only into slots that it neither sends from nor receives into
-// otherwise in that round.
+// In every round of every algorithm, a member receives at most one message into a slot, and sends none from that slot.
 TEST(CollectiveRouteTest, SlotsAreFreeWhenTheyAreReceivedInto) {
   for (const CollectiveEntry& entry : Collectives()) {
     if (entry.in_switch()) continue;

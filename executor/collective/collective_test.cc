@@ -82,7 +82,7 @@ std::vector<std::vector<std::vector<T>>> Reduce(absl::string_view algorithm, DTy
   return results;
 }
 
-// Runs the plan as its header describes it, on one thread. This is the oracle for the order of sums.
+// Runs the plan as schedules/collective/plan.h defines it, on one thread. This is the oracle for the order of sums.
 template <typename T>
 void RunPlan(const CollectivePlan& plan, std::vector<std::vector<T>>& data) {
   struct Update {
@@ -204,8 +204,8 @@ TEST(AllReduceTest, PiecesChangeNoBit) {
 }
 
 TEST(AllReduceTest, ScratchIsBounded) {
-  // The accumulators of one tied table would take 926 MB, and this buffer is 600 times as large. Nothing is touched
-  // before Start.
+  // The exact accumulators of one tied embedding table take 926 MB, and this buffer is 600 times as large. Its memory
+  // need not exist, because nothing is touched before Start.
   float x = 0;
   for (const CollectiveEntry& entry : Collectives()) {
     if (entry.in_switch()) continue;

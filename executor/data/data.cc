@@ -126,7 +126,7 @@ class TokenSource : public DataSource {
   DataIdentity identity_;
 };
 
-// The layout of a token file, of raw tokens or of text, each in one file.
+// Returns the layout of data that one file holds: a token file, raw tokens or text.
 absl::StatusOr<TokenLayout> LayoutOf(const InputFile& file, const DataOptions& options) {
   std::vector<char> head(static_cast<size_t>(std::min(file.size(), kTokenHeaderBytes)));
   WEFT_RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(head)));
@@ -168,7 +168,8 @@ absl::StatusOr<TokenLayout> LayoutOf(const InputFile& file, const DataOptions& o
   return layout;
 }
 
-// The pair's common name if `path` names one file of a Megatron pair or the pair itself, otherwise empty.
+// Returns the common name of a Megatron pair's files if `path` is that name or one of the two files, otherwise an empty
+// text.
 std::string MegatronPrefix(const std::string& path) {
   for (absl::string_view suffix : {".bin", ".idx"}) {
     if (!absl::EndsWith(path, suffix)) continue;

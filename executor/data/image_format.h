@@ -26,7 +26,7 @@ struct ImageLayout {
 };
 
 inline constexpr int64_t kImageHeaderBytes = 40;
-// Largest number of channels, largest height and largest width, so that their product fits everywhere.
+// Upper bound on the number of channels, the height and the width. The bytes of one image then fit into 48 bits.
 inline constexpr int64_t kLargestImageExtent = int64_t{1} << 15;
 
 bool LooksLikeImageFile(absl::string_view head);

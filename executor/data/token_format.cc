@@ -128,7 +128,7 @@ absl::StatusOr<TokenLayout> ParseMegatronIndex(absl::string_view index, int64_t 
       return refuse("sequence ", i, " begins at byte ", pointer, " instead of ", next,
                     "; weft reads only data whose sequences follow each other");
     }
-    // At most 2^27 sequences (by the size of the index) of 2^34 bytes: no overflow.
+    // `next` was at most bin_bytes, and a sequence has at most 2^34 bytes, so the sum does not overflow.
     next += int64_t{length} * layout.bytes_per_token;
     if (next > bin_bytes) break;
   }

@@ -1,5 +1,6 @@
 // Ends the process if it gets stuck while a failed run is taken down. Releasing the resources of a device waits for its
-// work. A kernel that never ends would block the process for ever, before it has reported the reason.
+// work, so a kernel that never ends would block the process for ever, before the process has reported why the run
+// failed.
 #ifndef WEFT_EXECUTOR_FAULTS_END_GUARD_H_
 #define WEFT_EXECUTOR_FAULTS_END_GUARD_H_
 
@@ -15,7 +16,8 @@ namespace weft::exec {
 
 class EndGuard {
  public:
-  // `give_up` has the meaning of FaultOptions::give_up; null = wait for ever.
+  // `give_up` has the meaning of FaultOptions::give_up; null = wait for ever. It is called if `patience` passes after
+  // Failed.
   EndGuard(std::function<void(const absl::Status& reason, bool reports)> give_up, std::chrono::nanoseconds patience)
       : give_up_(std::move(give_up)), patience_(patience) {}
   EndGuard(const EndGuard&) = delete;

@@ -23,7 +23,7 @@ namespace weft::exec {
 
 struct FaultOptions {
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
-  // Null: only the timeout counts.
+  // Predicted times of the program, which may extend the deadlines of actions; null = the timeout is the deadline.
   const PredictedTimes* predicted = nullptr;
   // Passed to Deadlines as `generous`.
   bool generous_first = false;

@@ -59,7 +59,7 @@ TEST(FaultGuardTest, GoodRunsAndThoseWithoutAFileWriteNothing) {
   EXPECT_TRUE(guard.report_status().ok());
 }
 
-// A refusal before anything was done leaves nothing behind.
+// A refusal before the first step writes no fault report.
 TEST(FaultGuardTest, BeforeTheFirstStepNothingIsWritten) {
   const Program program = ForwardAndBackward();
   const auto endpoints = *(*FindTransport("inproc"))->open(2);

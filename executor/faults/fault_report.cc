@@ -16,7 +16,7 @@
 namespace weft::exec {
 namespace {
 
-// Messages may quote file names. Characters that are not printable ASCII do not belong in JSON.
+// Messages may quote file names, whose bytes need not be valid in JSON. Replaces everything but printable ASCII by '?'.
 std::string Quoted(absl::string_view text) {
   std::string plain(text);
   for (char& c : plain) {

@@ -31,7 +31,7 @@ absl::Status CheckInjectedFailure(const Program& program, const InjectedFailure&
     return refused("step ", failure.repetition, ": replicas are compared for the last time after step ", last_look,
                    "; nearest valid: ", last_look);
   }
-  // The lists before and after the steps run once.
+  // Prologue and epilogue count as repetition 0.
   const Template& t = program.templates(index);
   std::vector<int32_t> known;
   for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {

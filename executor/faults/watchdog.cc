@@ -35,7 +35,8 @@ void Watchdog::Returned(size_t index) {
   states_[index].returned = true;
 }
 
-// The lock is held while a rank is examined. A rank that returns waits for that, so two threads never write its report.
+// The lock is held while a rank is examined. A rank that returns waits for the lock, so two threads never write its
+// report.
 void Watchdog::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!changed_.wait_for(lock, options_.period, [this] { return stop_; })) {

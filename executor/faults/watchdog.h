@@ -3,10 +3,10 @@
 // stuck in.
 //
 // A run that is asked to stop does so after the step in progress. If no rank makes progress any more, that step never
-// ends. A rank that waits for others therefore gives up after three times its longest repetition so far, but not before
-// least_patience. If no repetition has ended, the rank gives up after first_patience or, if that is longer,
-// Deadlines::kFactor times the predicted time of its longest action. The deadline of its action applies this limit and
-// names the action (Deadlines::Hurry).
+// ends. So from then on, a rank waits for other ranks for at most three times its longest repetition so far, or for
+// least_patience if that is longer. If no repetition has ended, the limit is first_patience or, if that is longer,
+// Deadlines::kFactor times the predicted time of the rank's longest action. The deadline of the rank's action applies
+// this limit and names the action (Deadlines::Hurry).
 //
 // The beginning of a later step on a rank does not show that an earlier step has ended: in a pipeline that is never
 // drained, forwards are steps ahead of backwards, and a device has steps enqueued before it ends any. The watchdog
@@ -48,7 +48,8 @@ struct WatchdogOptions {
   std::chrono::nanoseconds least_patience = std::chrono::seconds(5);
   // A first forward on a CPU takes a while, and the progress of ranks in other processes is not visible.
   std::chrono::nanoseconds first_patience = std::chrono::seconds(60);
-  // Each is called at most once per rank, on the watchdog's thread, while the rank's own thread is stuck.
+  // `report` and `give_up` are each called at most once per rank, on the watchdog's thread, while the rank's own thread
+  // is stuck.
   std::function<void(int rank, const absl::Status& reason)> report;
   // Called when the process cannot end in order any more. Null: no rank is given up.
   std::function<void(int rank, const absl::Status& reason)> give_up;

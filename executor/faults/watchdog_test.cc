@@ -103,7 +103,7 @@ TEST(WatchdogTest, AStopInVain) {
     ranks.options.stop = &stop;
     ranks.options.least_patience = ranks.options.first_patience = milliseconds(100);
     ranks.deadlines[0]->Enter(phase);
-    // A save may take as long as it needs.
+    // Rank 1 is between steps, where a save may take as long as it needs.
     ranks.deadlines[1]->Enter(RunPhase::kEnding);
     if (begun) ranks.flights[0].Begin(1, 5);
     Watchdog watchdog(ranks.program, ranks.watched, ranks.options);

@@ -34,12 +34,12 @@ struct StepContext {
   int64_t global_microbatch = 0;
   // Global sample number, counted over the run, of the step's first sequence.
   int64_t first_sample = 0;
-  // Sequences that the rank computes, over all microbatches that the step works on: its own samples on the axis z (rule
-  // P9).
+  // Number of sequences that the rank computes, over all microbatches that the step works on. If the axis z divides a
+  // microbatch's samples, only the rank's own samples count (rule P9).
   int64_t microbatch_sequences = 1;
-  // Set if the coordinates of z share the sequences of one microbatch: the number of them that belong to this rank, and
-  // the distance in samples from the first of them to the rank's first sequence of the next microbatch. 0 = all
-  // sequences of the step are consecutive.
+  // Set if the ranks along axis z share the sequences of one microbatch. `own_sequences` of them belong to this rank.
+  // `sample_stride` is the distance in samples from the first of them to the rank's first sequence of the next
+  // microbatch. 0 = all sequences of the step are consecutive.
   int64_t own_sequences = 0;
   int64_t sample_stride = 0;
   // The values of StepAttributes.column_shift and row_shift at the rank's coordinates (rule P8); never negative.
@@ -60,7 +60,7 @@ struct StepContext {
   }
 };
 
-// One step of a run, with the context fields that differ from step to step.
+// One step of a StepRun, with the context fields that differ from step to step.
 struct StepOfRun {
   const Step* step = nullptr;
   absl::Span<const TensorView> inputs;
@@ -89,7 +89,7 @@ class Backend {
   virtual absl::Status Run(const Step& step, absl::Span<const TensorView> inputs, absl::Span<const TensorView> outputs,
                            const StepContext& context) = 0;
 
-  // Prepares steps of one action that may be one launch (proto/util/step_runs.h): either similar steps that share
+  // Prepares steps of one action that may run as one launch (proto/util/step_runs.h): either similar steps that share
   // nothing except inputs, or a norm and the ADD beside it, in their order. Returns null if the steps are to run one by
   // one. Each step fits its row, as for Run. The data that the steps refer to outlives the result. Called before the
   // first step.

@@ -16,7 +16,7 @@
 
 namespace weft::exec {
 
-// (0, lane, direction, {skip}) of a transfer, or (1, 0, purpose, members) of a communicator.
+// The key of a channel: (0, lane, direction, {skip}) for a transfer, (1, 0, purpose, members) for a communicator.
 using ChannelKey = std::tuple<int, int, int, std::vector<int64_t>>;
 
 inline bool IsTransfer(const Action& action) { return weft::IsTransfer(action.kind()); }

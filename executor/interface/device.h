@@ -23,7 +23,7 @@
 
 namespace weft::exec {
 
-// Not to be confused with the Device of proto/cluster.proto, which describes one.
+// Not to be confused with the Device of proto/cluster.proto, which describes a device.
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
@@ -45,8 +45,8 @@ class ComputeDevice {
   virtual absl::StatusOr<Properties> properties() { return Properties(); }
 
   // Returns zeroed memory, aligned to 4096 bytes, of the device or of the host. Host memory is pinned, so that copies
-  // between it and the device run asynchronously. The device frees the memory at its end. Never called in a step. The
-  // ResourceExhausted error states how much memory there is.
+  // between it and the device run asynchronously. The device frees the memory when the device is destroyed. Never
+  // called in a step. The ResourceExhausted error states how much memory there is.
   virtual absl::StatusOr<void*> Allocate(Place place, int64_t bytes) = 0;
 
   // Number of streams whose work runs side by side. With more streams, some wait for others without need. 0 = no such
@@ -81,14 +81,15 @@ class ComputeDevice {
   // Copies between any two memories that Allocate returned; they do not overlap.
   virtual absl::Status Copy(int stream, void* to, const void* from, int64_t bytes) = 0;
   virtual absl::Status Clear(int stream, void* to, int64_t bytes) = 0;
-  // Like SumParts and AddTo of executor/numerics/sum_parts.h, to the same bits. All data is in device memory.
+  // Like SumParts and AddTo of executor/numerics/sum_parts.h, with the same bits as the result. All data is in device
+  // memory.
   virtual absl::Status Sum(int stream, DType dtype, int64_t elements, absl::Span<const void* const> parts,
                            void* destination) = 0;
   virtual absl::Status AddTo(int stream, DType from, const void* values, int64_t elements, bool accumulate, DType to,
                              void* destination) = 0;
 
   // Copies between the device's memory and any host memory, after everything that was enqueued on any stream before.
-  // The copy is over when the call returns. Not for steps.
+  // The copy is over when the call returns. Never called in a step.
   virtual absl::Status CopyNow(void* to, const void* from, int64_t bytes) = 0;
 };
 

@@ -28,8 +28,8 @@ inline int64_t Rows(const TensorView& view) {
 // those rules of a row that need the whole program.
 absl::Status CheckStep(const Step& step, absl::Span<const TensorView> in, absl::Span<const TensorView> out);
 
-// The functions below check what CheckStep does not: what depends on a step's context or on the number of its random
-// counters.
+// CheckStep does not check rules that depend on the step's context or on the number of its random counters. The
+// functions below check those.
 
 // Returns the element of a tensor of losses that the step writes: the element of its global microbatch. OutOfRange if
 // there is none.

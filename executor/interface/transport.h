@@ -85,18 +85,18 @@ class Endpoint {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Limits how long the transport may wait inside a call. It waits there only during set-up (for other ranks' part in a
-  // connection).
+  // Limits how long the transport may wait inside a call. It waits inside calls only during set-up, when it connects
+  // and other ranks must take part.
   virtual void SetTimeout([[maybe_unused]] std::chrono::nanoseconds timeout) {}
 
   // From now on transfers may be in the device's memory. The device must outlive the endpoint. Called once, before the
-  // first transfer. Unimplemented if the transport moves host memory only (executor/transports/staged.h then copies in
-  // between).
+  // first transfer. Returns Unimplemented if the transport moves host memory only; executor/transports/staged.h then
+  // copies between device and host.
   virtual absl::Status UseDevice(ComputeDevice* device) {
     return device->asynchronous() ? absl::UnimplementedError("the transport moves memory of the host only")
                                   : absl::OkStatus();
   }
-  // Number of ranks of this process on the device, including this one.
+  // Number of this process's ranks that use the device, including this one.
   virtual int ranks_on_device() const { return 1; }
   // True if a transfer or collective blocks its stream until the other side takes part. If false, enqueued work waits
   // only for work that was enqueued before it, and streams may share a hardware queue of the device in any way.
@@ -140,8 +140,8 @@ class Endpoint {
   // Records what this rank is doing, so that other ranks can report it if this process dies. Cheap.
   virtual void Note(int64_t step, int32_t action) = 0;
 
-  // An error if the process of some rank is known to have died: "rank 2 died ...". `last` receives that rank and its
-  // last note. Always ok where ranks share a process.
+  // CheckPeers returns an error, such as "rank 2 died ...", if the process of some rank is known to have died. `last`
+  // receives that rank and its last note. Always Ok where ranks share a process.
   struct LastNote {
     int rank = -1;
     int64_t step = 0;

@@ -26,9 +26,9 @@ bool AllDone(const Transfer* transfers, int count) {
   return true;
 }
 
-// Waits for `count` posted transfers, whose memory the caller will free. If the wait fails, aborts the job: after that
-// no partner copies from or to the memory, and no MPI receive makes progress. After a timeout, `late` makes the message
-// from the missing transfer.
+// Waits for `count` posted transfers. The caller frees their memory afterwards. If the wait fails, aborts the job, so
+// that no partner and no MPI receive touches the memory any more. After a timeout, `late(transfer)` returns the error's
+// message for a transfer that is not done.
 template <typename Late>
 absl::Status WaitForAll(Endpoint& endpoint, const Transfer* transfers, int count, int64_t deadline_ns,
                         const Late& late) {

@@ -29,9 +29,9 @@ absl::StatusOr<std::vector<std::string>> GatherBytes(Endpoint& endpoint, const s
 absl::Status SendNow(Endpoint& endpoint, int peer, const void* data, int64_t bytes, std::chrono::nanoseconds timeout);
 absl::Status RecvNow(Endpoint& endpoint, int peer, void* data, int64_t bytes, std::chrono::nanoseconds timeout);
 
-// Ranks may be in different repetitions when one of them is asked to stop, so they vote. When a rank has finished
-// repetition k, it reports to rank 0 whether it was asked to stop. When rank 0 has the reports of all ranks, it sends
-// each rank the answer whether repetition k+1 will take place.
+// Ranks may be in different repetitions when one of them is asked to stop, so they vote. When a rank has finished a
+// repetition, it reports to rank 0 whether it was asked to stop. When rank 0 has the reports of all ranks, it sends
+// each rank the answer whether to stop.
 class StopVote {
  public:
   // `asked` is set when this rank is asked to stop; null = it is never asked.
@@ -43,7 +43,8 @@ class StopVote {
   // True when the answer has arrived and nothing is in flight; `stop()` is then the same on all ranks.
   absl::StatusOr<bool> Advance();
   bool stop() const { return stop_; }
-  // The first rank whose message the vote under way is waiting for, or that has not received this rank's; -1 = none.
+  // The first rank that the vote under way waits for: its message has not arrived, or it has not received this rank's
+  // message. -1 = none.
   int waiting_for() const;
 
  private:

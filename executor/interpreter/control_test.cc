@@ -1,5 +1,5 @@
-// Tests the messages that ranks exchange besides the program's, in process. transports/inproc_test.cc tests that a
-// missing rank ends the job.
+// Tests the messages that ranks exchange besides the program's. The ranks are threads of one process.
+// transports/inproc_test.cc tests that a missing rank ends the job.
 #include "executor/interpreter/control.h"
 
 #include <functional>

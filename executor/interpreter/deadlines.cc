@@ -54,7 +54,7 @@ absl::StatusOr<PredictedTimes> PredictedTimes::Make(const Program& program, cons
       result.longest_ = std::max(result.longest_, ns);
     }
     auto& times = result.times_[found->second];
-    // Ranks of one template may differ; the longest time counts.
+    // Ranks of one template may differ, so the longest time of all of them counts.
     for (const auto& [action, ns] : times) longest[action] = std::max(longest[action], ns);
     times.assign(longest.begin(), longest.end());
   }

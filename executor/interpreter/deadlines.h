@@ -49,7 +49,8 @@ class Deadlines {
  public:
   // How many times its predicted time an action may take.
   static constexpr int64_t kFactor = 20;
-  // Factor for the first repetition, which uses connections, loads kernels and touches memory for the first time.
+  // Further factor for a generous first repetition, which uses connections, loads kernels and touches memory for the
+  // first time.
   static constexpr int64_t kFirstFactor = 10;
   static constexpr std::chrono::seconds kWaitGrace{1};
 

@@ -1,6 +1,6 @@
-// The part of a rank's program that is enqueued on an asynchronous device and not over. The interpreter continues as
-// soon as a step is enqueued. This class does what is needed to enqueue a step, and collects results when the device
-// has produced them: figures, times, and repetitions that are over. Internal to the interpreter.
+// The work of a rank that is enqueued on an asynchronous device and not over. The interpreter continues as soon as a
+// step is enqueued. This class does what is needed to enqueue a step. It collects results when the device has produced
+// them: figures, times, and repetitions that are over. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_INTERPRETER_DEVICE_RUN_H_
 #define WEFT_EXECUTOR_INTERPRETER_DEVICE_RUN_H_
 

@@ -24,7 +24,7 @@ class DeviceStreams {
  public:
   // At most this many repetitions may be enqueued and not over. The next one may begin when the oldest is over.
   static constexpr int64_t kRunAhead = 2;
-  // Slots for what is kept by repetition. No two repetitions under way share a slot.
+  // Number of slots for data that is kept per repetition. No two repetitions under way share a slot.
   static constexpr int64_t kSlots = kRunAhead + 1;
 
   static absl::StatusOr<std::unique_ptr<DeviceStreams>> Create(const PreparedProgram& program, ComputeDevice& device);
@@ -39,14 +39,14 @@ class DeviceStreams {
   absl::Status Await(const PreparedStep& step);
   // Called when the step is enqueued. Steps that wait for this one wait for the event that is recorded here.
   absl::Status Ended(const PreparedStep& step, int64_t repetition);
-  // Like Ended above, for a step that `done` already counts.
+  // Like Ended above, for a step that PreparedStep::done already counts.
   absl::Status Ended(const PreparedStep& step) { return Ended(step, step.done - 1); }
   // Rule P4: makes each of the group's streams wait for everything enqueued on the others.
   absl::Status Join(absl::Span<const int> streams);
   // Called when the last step of the program stream in a repetition is enqueued.
   absl::Status EndRepetition(size_t stream, int64_t repetition);
-  // Time at which all of a list was over in a repetition; nothing if it is not over yet. The last steps of the
-  // repetition must have been enqueued.
+  // Time at which all work of the list in `repetition` was over; nothing if some of it is not over yet. The last steps
+  // of the repetition must have been enqueued.
   absl::StatusOr<std::optional<int64_t>> Over(ActionList list, int64_t repetition);
 
   // Rule P6: marks the end of the chosen action on the compute stream.
@@ -65,7 +65,7 @@ class DeviceStreams {
     int64_t repetition = 0;
   };
   absl::StatusOr<std::optional<Unfinished>> FindUnfinished(ActionList list, int64_t repetition);
-  // Grows as the device makes progress. As expensive as FindUnfinished.
+  // Grows as the device makes progress, as long as nothing more is enqueued. As expensive as FindUnfinished.
   absl::StatusOr<int64_t> Progress();
 
  private:

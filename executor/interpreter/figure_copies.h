@@ -1,5 +1,5 @@
-// The figures of steps on an asynchronous device. They are copied to pinned host memory after the steps that complete
-// them, and read when the copies are over. Internal to the interpreter.
+// The figures (losses, norms, loss scale) that steps on an asynchronous device produce. They are copied to pinned host
+// memory after the steps that complete them, and read when the copies are over. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_INTERPRETER_FIGURE_COPIES_H_
 #define WEFT_EXECUTOR_INTERPRETER_FIGURE_COPIES_H_
 

@@ -46,8 +46,8 @@ struct InjectedFailure {
   const std::atomic<bool>* stall_until = nullptr;
 };
 
-// The results of an optimizer step, read when the action that writes them was finished. The results of all steps in one
-// repetition of an asynchronous program (rule P14) become known together.
+// The results of an optimizer step. They are read when the action that writes them is finished. The results of all
+// steps in one repetition of an asynchronous program (rule P14) become known together.
 struct StepResult {
   int64_t step = 0;
   double loss = 0;
@@ -68,7 +68,7 @@ struct InterpreterOptions {
   ComputeSlots* slots = nullptr;
   // How long a rank may wait without any progress of its own, unless `deadlines` sets another limit.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);
-  // Either both or neither are set. They belong to this rank and program.
+  // The flight recorder and the deadlines of this rank's run of the program. Either both are set or neither.
   FlightRecorder* flight = nullptr;
   Deadlines* deadlines = nullptr;
   // Set, on any rank, when the run should end after the current repetition; null = never. If the pointer is given, the

@@ -71,7 +71,7 @@ class Interpreter::Impl {
     return scale != nullptr ? *scale : 0;
   }
 
-  // Sets how far the streams may go.
+  // Sets the repetition before which the streams must stop.
   void SetAllowedEnd() {
     streams_.SetAllowedEnd(device_ != nullptr ? std::min(votes_.allowed(), device_->allowed()) : votes_.allowed());
   }
@@ -108,14 +108,14 @@ class Interpreter::Impl {
   // Runs at most one compute step, so that transfers are checked between two steps.
   absl::StatusOr<bool> AdvanceCompute();
 
-  // Whether a compute step could run now.
+  // True if a compute step could run now.
   bool ComputeReady() const {
     if (queue_ >= 0) return streams_.Ready(queue_);
     return streams_.HeadOf(0).ready || streams_.HeadOf(prepared_->backward_queue).ready;
   }
 
-  // Rule P6: chooses by what has really finished. On an asynchronous device it therefore chooses only when the previous
-  // action has ended there.
+  // Rule P6: chooses the queue whose action runs next, by what has really finished. On an asynchronous device it
+  // therefore chooses only when the previous action has ended there.
   absl::StatusOr<int> ChooseQueue();
 
   absl::Status RunKernel(const PreparedStream& stream, StreamState& state, const StreamStep& head,
@@ -124,8 +124,8 @@ class Interpreter::Impl {
   // Passes over steps at the head of the stream that rule P15 leaves out of the run. Returns whether there were any.
   absl::StatusOr<bool> SkipLeftOut(size_t stream_index);
 
-  // True if it is not known yet whether the stream's head is left out: on an asynchronous device, the VALIDATE that
-  // decides may be enqueued and not over.
+  // True if it is not known yet whether rule P15 leaves out the stream's head: on an asynchronous device, the VALIDATE
+  // that decides may be enqueued and not over.
   bool AwaitsVerdict(size_t stream_index) const;
 
   absl::Status Next(size_t stream_index) {
@@ -145,7 +145,7 @@ class Interpreter::Impl {
   // Called when the action is finished in `repetition`.
   void Finish(PreparedAction& action, int64_t repetition);
 
-  // Called when a step of the action begins that is the first on its stream.
+  // Called on each stream of the action when the action's first step on that stream begins.
   absl::Status Begin(const PreparedAction& action, int64_t repetition);
 
   // Begins a vote or advances the one under way; returns whether a vote ended. A rank begins a vote when it has
@@ -157,7 +157,7 @@ class Interpreter::Impl {
     return static_cast<int32_t>(&action - prepared_->actions.data());
   }
 
-  // Whether a transfer or collective of this rank is under way.
+  // True if a transfer or collective of this rank is under way.
   bool AnyActive() const {
     for (size_t i = 0; i < streams_.size(); ++i) {
       if (streams_[i].active) return true;
@@ -174,7 +174,7 @@ class Interpreter::Impl {
   Backend& backend_;
   const InterpreterOptions options_;
   std::unique_ptr<PreparedProgram> prepared_;
-  // Owns what PreparedStep.run points to.
+  // Owns the runs that PreparedStep.run points to.
   std::vector<std::unique_ptr<StepRun>> runs_;
   RepetitionVotes votes_;
   StepResults results_;
@@ -196,7 +196,7 @@ class Interpreter::Impl {
   // By repetition of this RunList: number of its actions that are not finished.
   std::vector<int64_t> left_;
 
-  // The first repetition of the list that this RunList runs.
+  // The first repetition that this RunList runs.
   int64_t first_repetition_ = 0;
   bool tracing_ = false;
   // Number of repetitions of this list that are traced.

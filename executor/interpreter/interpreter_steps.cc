@@ -27,7 +27,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceStream(size_t index) {
     if (const int group = streams_.GroupAtHead(index); group >= 0) {
       WEFT_ASSIGN_OR_RETURN(const bool group_moved, AdvanceGroup(group));
       moved |= group_moved;
-      // The group has ended, so the stream goes on with the step after it.
+      // If the group has not ended, the stream waits. Otherwise it goes on with the step after the group.
       if (!group_moved || streams_.GroupAtHead(index) == group) return moved;
       continue;
     }
@@ -106,7 +106,7 @@ absl::StatusOr<bool> Interpreter::Impl::AdvanceGroup(int index) {
                                     std::max(start, transfer.end_ns)));
   }
   if (!transfers_.EndGroup(index)) return moved;
-  // The group's streams were held until now.
+  // Work that follows the group on any of its streams waits for the whole group.
   if (device_ != nullptr) WEFT_RETURN_IF_ERROR(device_->Join(group.streams));
   for (const int s : group.streams) streams_[s].active = false;
   for (const int s : group.stream_of) WEFT_RETURN_IF_ERROR(Next(s));
@@ -298,7 +298,7 @@ void Interpreter::Impl::Finish(PreparedAction& action, int64_t repetition) {
   if (options_.flight != nullptr) options_.flight->End(IndexOf(action));
   unblocked_ |= action.awaited;
   if (streams_.list() != kBodyList || --left_[repetition - first_repetition_] > 0) return;
-  // On an asynchronous device the repetition is over later.
+  // On an asynchronous device the repetition ends later; PollDevice then reports it.
   if (device_ != nullptr) return;
   const int64_t now_ns = MonotonicNanoseconds();
   if (options_.deadlines != nullptr) options_.deadlines->RepetitionIsOver(now_ns);

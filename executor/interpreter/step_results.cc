@@ -54,7 +54,7 @@ absl::Status StepResults::Take(uint8_t which, const PreparedAction& action, int6
   }
   if (which & kNormFigure) {
     results->norm = GradientNorm(figures);
-    // Rule P11: a dynamic loss scale was too large, so the optimizer has changed nothing.
+    // Rule P11: if the norm is not finite, the dynamic loss scale was too large, and the optimizer has changed nothing.
     results->skipped = figures.loss_scale != nullptr && !std::isfinite(results->norm);
     if (results->skipped) results->norm = 0;
     WEFT_RETURN_IF_ERROR(CheckFinite(action, repetition, "the gradient norm", results->norm));
@@ -78,9 +78,10 @@ void StepResults::Over(int64_t repetition, int64_t end_ns) {
 
 absl::Status StepResults::Judge(int64_t repetition, const Figures& figures) {
   const double norm = figures.norm[0];
-  // A dynamic loss scale was too large, so nothing may be updated.
+  // If the norm is not finite, the dynamic loss scale was too large, so nothing may be updated.
   const bool skipped = figures.loss_scale != nullptr && !std::isfinite(norm);
-  // The repetition before this one may have been judged by an epilogue.
+  // `judged` steps have been judged when this call returns. If an epilogue has judged the last of them already, the
+  // step's results stay as they are.
   const int64_t judged = list_ == kBodyList ? repetition : static_cast<int64_t>(results_.size());
   if (judged > validated_) {
     validated_ = judged;

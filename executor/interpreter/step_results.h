@@ -36,14 +36,14 @@ class StepResults {
   // Returns, for example, "rank 1, step 3, action 7 'F0'".
   std::string Where(const PreparedAction& action, int64_t repetition) const;
 
-  // Takes the figures (bits of Figure) that a step of `action` has completed. OutOfRange for a figure that is not
-  // finite.
+  // Takes the figures (bits of Figure) that a step of `action` has completed. Returns OutOfRange if a loss or norm is
+  // not finite, unless a dynamic loss scale was too large or finite values are not required.
   absl::Status Take(uint8_t which, const PreparedAction& action, int64_t repetition, const Figures& figures);
   // Called when all of a repetition of the body is over.
   void Over(int64_t repetition, int64_t end_ns);
 
   bool post_validated() const { return post_validated_; }
-  // The verdict of a repetition; only for a post-validated program.
+  // The verdict of the VALIDATE in a repetition; only for a post-validated program.
   Verdict verdict(int64_t repetition) const { return verdicts_[repetition - first_repetition_]; }
   const std::vector<StepResult>& all() const { return results_; }
 
@@ -72,7 +72,8 @@ class StepResults {
   double loss_scale_ = 0;
   // The verdict of each repetition of the list.
   std::vector<Verdict> verdicts_;
-  // Repetitions of the body whose norm is known, and repetitions that have been reported.
+  // For a post-validated program: the number of repetitions of the body whose norm is known, and the number that have
+  // been reported.
   int64_t validated_ = 0;
   int64_t reported_ = 0;
 };

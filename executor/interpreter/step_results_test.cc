@@ -131,7 +131,7 @@ TEST_F(StepResultsTest, ARepetitionOfSeveralStepsHasTheLossOfEach) {
   EXPECT_EQ(results.StepOf(0), 4);
 }
 
-// Rule P15: the verdict of a repetition is on the step before it. That step is reported when it is over and judged.
+// Rule P15: the verdict in a repetition is about the step before it. That step is reported when it is over and judged.
 TEST_F(StepResultsTest, APostValidatedStepIsReportedOnceItIsJudged) {
   program_.set_post_validation(true);
   StepResults results = Results();

@@ -16,9 +16,9 @@ namespace weft::exec {
 struct StreamState {
   int64_t repetition = 0;
   size_t position = 0;
-  // The head's waits are over; for a transfer, it has been posted.
+  // True if everything that the head waits for is over. If the head is a transfer, it has been posted.
   bool active = false;
-  // The head waits only for a compute slot.
+  // True if the head waits only for a compute slot.
   bool ready = false;
   int64_t ready_ns = 0;
 };
@@ -38,7 +38,7 @@ class StreamHeads {
   size_t size() const { return states_.size(); }
   StreamState& operator[](size_t stream) { return states_[stream]; }
   const StreamState& operator[](size_t stream) const { return states_[stream]; }
-  // Only for a stream that has steps in this list.
+  // The stream's next step. The stream must have steps in this list.
   const StreamStep& Head(size_t stream) const { return Steps(stream)[states_[stream].position]; }
   void Next(size_t stream);
 

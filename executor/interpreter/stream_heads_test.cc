@@ -123,7 +123,8 @@ TEST_F(StreamHeadsTest, GroupsAreOfTransfers) {
   EXPECT_EQ(heads_.GroupAtHead(1), -1) << "the repetition may not begin";
 }
 
-// Rule P6.
+// Rule P6: if both queues are ready, ARRIVAL runs the action whose dependencies were finished first, and BACKWARD_FIRST
+// runs the backward.
 TEST_F(StreamHeadsTest, RunsTheEarliestArrivalOfTwoQueues) {
   program_.backward_queue = 1;
   program_.actions[1].deps.clear();

@@ -15,18 +15,20 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-// The processes of a job start at about the same time. A process that has not come by then is ended by its launcher.
+// How long rank 0 waits for processes that have not connected. The processes of a job start at about the same time, and
+// the launcher ends a process that comes later.
 constexpr seconds kForLatecomers(8);
-// Time before this rank reports the failure itself, because rank 0 may have begun a little later.
+// How long this rank tries to reach the store before it reports the failure itself: rank 0 may start a little later.
 constexpr seconds kBeforeSaying(3);
-// Time limit for reaching the store after that. It is longer, because rank 0 may still be reading a large program.
+// How long this rank then goes on trying to reach the store. Rank 0 may still be reading a large program.
 constexpr seconds kForTheStore(120);
 
 bool Stopped(const Rendezvous& rendezvous) {
   return rendezvous.stop != nullptr && rendezvous.stop->load(std::memory_order_relaxed);
 }
 
-// Passes the failure on to the store. True when there is no more to do; `*elsewhere` is set if another rank reports it.
+// Passes the failure on to the store. Returns true if there is nothing more to do; `*elsewhere` is set if another rank
+// reports the failure.
 bool Tell(const Rendezvous& rendezvous, const StoreOptions& options, nanoseconds timeout, const absl::Status& status,
           bool* elsewhere) {
   const auto go_on = [&]() -> absl::Status {

@@ -57,7 +57,7 @@ class Variables {
     return false;
   }
 
-  // `advice` is added if there is an error.
+  // Returns one error that names all variables that are wrong or missing, followed by `advice`; Ok if there are none.
   absl::Status Verdict(absl::string_view advice) const {
     std::vector<std::string> all = wrong_;
     if (!missing_.empty()) {

@@ -69,15 +69,15 @@ struct Rendezvous {
   // Given by the local launcher: the store's listening socket (rank 0) and shared memory for notes; -1 = none.
   int listener_fd = -1;
   int notes_fd = -1;
-  // StopFlag().
+  // The flag that SetStopFlag has set; null = none.
   const std::atomic<bool>* stop = nullptr;
 };
 
 // InvalidArgument names every variable that is missing or wrong, including those of FindLauncher.
 absl::StatusOr<Rendezvous> FindRendezvous(Bootstrap wanted, const Environment& environment);
 
-// The local launcher sets these for its processes, besides the variables of kEnv: its process id, and the two
-// descriptors.
+// The local launcher sets these for its processes, besides the variables of kEnv: its process id, the two descriptors
+// and the job's secret.
 inline constexpr char kLocalLauncherVariable[] = "WEFT_LOCAL_LAUNCHER";
 inline constexpr char kListenerVariable[] = "WEFT_STORE_LISTENER";
 inline constexpr char kNotesVariable[] = "WEFT_NOTES";

@@ -72,7 +72,8 @@ class ProvingListener {
     int64_t patience_ns = int64_t{10} * 1000 * 1000 * 1000;
     // Number of connections that may be proving themselves at a time. Beyond that the oldest is dropped.
     size_t most_pending = 256;
-    // Whether a process that knows the secret may join as this rank. The text of an error is sent to that process.
+    // Returns Ok if a process that knows the secret may join as this rank. The text of an error is sent to that
+    // process.
     std::function<absl::Status(int rank)> admit;
   };
   struct Accepted {

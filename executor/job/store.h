@@ -47,8 +47,8 @@ class StoreServer {
   // Waits until all ranks except rank 0, which calls this, have left. Otherwise returns DeadlineExceeded, which names
   // the ranks that have not left.
   absl::Status WaitForAll(std::chrono::nanoseconds timeout);
-  // Called after a failure. Waits until every rank that has connected is gone, so that each of them can learn of the
-  // failure.
+  // Called by rank 0 after a failure. Waits until every other rank that has connected is gone, so that each of them can
+  // learn of the failure.
   void WaitForThoseHere(std::chrono::nanoseconds timeout);
   // Returns the ranks that have never connected.
   std::vector<int> Absent() const;

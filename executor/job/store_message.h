@@ -1,5 +1,5 @@
-// A client waits for the reply to a request before it sends the next one. Only kFail may be sent while a request is
-// under way. kLeave has no reply.
+// The messages between the rendezvous store and its clients. A client waits for the reply to a request before it sends
+// the next one. Only kFail may be sent while a request is under way. kLeave has no reply.
 #ifndef WEFT_EXECUTOR_JOB_STORE_MESSAGE_H_
 #define WEFT_EXECUTOR_JOB_STORE_MESSAGE_H_
 

@@ -21,7 +21,7 @@ namespace weft::exec {
 // How long a call waits: until a deadline, or until `go_on` returns an error. The waiting call calls `go_on` every
 // tenth of a second.
 struct Until {
-  // NOLINTNEXTLINE: a deadline alone is one.
+  // NOLINTNEXTLINE: a deadline alone converts to an Until.
   Until(int64_t deadline_ns) : deadline_ns(deadline_ns) {}
   Until(int64_t deadline_ns, std::function<absl::Status()> go_on) : deadline_ns(deadline_ns), go_on(std::move(go_on)) {}
 
@@ -87,7 +87,7 @@ absl::StatusOr<SocketAddress> PeerAddress(const Socket& socket);
 // vanished.
 void SetForMessages(const Socket& socket);
 
-// Transfer all bytes. Otherwise return DeadlineExceeded, or Unavailable if the connection has ended.
+// Send or receive all bytes. Otherwise return DeadlineExceeded, or Unavailable if the connection has ended.
 absl::Status SendAll(const Socket& socket, absl::string_view bytes, const Until& until);
 absl::Status RecvAll(const Socket& socket, char* bytes, size_t count, const Until& until);
 

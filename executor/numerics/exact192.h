@@ -24,8 +24,8 @@ void ExactAccumulateBf16(absl::Span<const uint16_t> x, absl::Span<Exact192> accu
 // accumulators[i] += terms[i], exactly. The spans may be the same.
 void ExactMerge(absl::Span<const Exact192> terms, absl::Span<Exact192> accumulators);
 
-// Nearest number with `precision` significant bits (53 double, 24 float, 8 bf16), ties to even: exact as a double. No
-// result is subnormal or infinite in any of these types. NaN if overflowed.
+// Nearest number with `precision` significant bits (53 for double, 24 for float, 8 for bf16), ties to even. It is exact
+// as a double, and neither subnormal nor infinite in any of these types. NaN if the accumulator has overflowed.
 double ExactRound(const Exact192& accumulator, int precision);
 
 // Rounds to 53 bits towards zero, and sets the last bit if any bits were lost. If the result is then rounded to nearest

@@ -75,8 +75,8 @@ TEST(StochasticRoundingTest, BeyondTheLargestItIsToTheNearest) {
   }
 }
 
-// A value that is rounded 2^16 times with the generator's own numbers, as different elements or in different steps: the
-// mean of the results is the value, within five standard deviations.
+// Rounds one value 2^16 times with the generator's own numbers, as different elements or in different steps. The mean
+// of the results is the value, within five standard deviations.
 TEST(StochasticRoundingTest, MeansAreTheValues) {
   constexpr int64_t kCount = 1 << 16;
   for (const DType to : {BF16, FP16}) {

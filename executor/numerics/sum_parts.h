@@ -9,7 +9,7 @@
 
 namespace weft::exec {
 
-// Whether values of the dtype can be added: fp64, fp32, bf16, fp16, exact192.
+// True if values of the dtype can be added: fp64, fp32, bf16, fp16, exact192.
 bool HasSum(DType dtype);
 
 // destination[i] = the sum of parts[0][i], parts[1][i], ... in this order. FP64 is summed in fp64, FP32 in fp32, BF16

@@ -55,7 +55,7 @@ TEST(SumPartsTest, Fp16RoundsToNearestEven) {
   uint16_t sum = 0;
   const void* parts[] = {&a, &b, &c};
   ASSERT_TRUE(SumParts(FP16, 1, parts, &sum));
-  // The sum is computed in float. The tie is not decided before the third term, but float loses that term too.
+  // The sum is computed in float. The third term would decide the tie, but float loses it.
   EXPECT_EQ(sum, round(2048));
   Exact192 exact = {};
   AddTo(FP16, &c, 1, false, EXACT192, &exact);

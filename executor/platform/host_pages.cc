@@ -30,7 +30,7 @@ void* MapHostPages(int64_t bytes, const std::function<int64_t()>& left) {
   char* const memory = begin + before;
   if (before > 0) munmap(begin, static_cast<size_t>(before));
   munmap(memory + size, static_cast<size_t>(kLarge - before));
-  // Asks for large pages; without this advice pages are small.
+  // Asks for large pages. Where the system gives them on request only, pages are small without this.
   madvise(memory, static_cast<size_t>(size), MADV_HUGEPAGE);
   for (int64_t done = 0; done < size; done += kBetweenLooks) {
     // The system grants a mapping whether there is memory for it or not. If processes then touch too much, the system

@@ -29,8 +29,8 @@ class Arena {
       const absl::StatusOr<void*> memory = device->Allocate(place, bytes);
       if (!memory.ok()) {
         return absl::Status(memory.status().code(),
-                            absl::StrCat("no arena of ", bytes, " bytes", place == HOST ? " of host memory: " : ": ",
-                                         memory.status().message()));
+                            absl::StrCat("cannot allocate the arena of ", bytes, " bytes",
+                                         place == HOST ? " of host memory: " : ": ", memory.status().message()));
       }
       arena->memory_[place == HOST] = static_cast<std::byte*>(*memory);
       arena->bytes_[place == HOST] = bytes;

@@ -1,4 +1,4 @@
-// Runs that do not fit this machine are refused before anything is allocated.
+// Tests that runs that do not fit this machine are refused before anything is allocated.
 #include "executor/program/arena_size.h"
 
 #include <algorithm>

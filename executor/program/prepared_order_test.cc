@@ -30,7 +30,7 @@ class Prepared {
     prepared.steps.emplace_back().stream = stream;
     return static_cast<int>(program.actions.size()) - 1;
   }
-  // Adds an action as Add does, and adds the action's steps to the stream's list.
+  // Adds an action as Add does, and appends `steps` steps of it to the stream's list.
   void Queue(ActionKind kind, int stream, int steps = 1, ActionList list = kBodyList) {
     const int action = Add(kind, stream, 0, list);
     for (int step = 0; step < steps; ++step) {

@@ -50,7 +50,7 @@ CollectiveKind KindOf(const Step& step) {
                                                  : CollectiveKind::kAllReduce;
 }
 
-// Suffix of the name of a communicator's stream.
+// Added to the name of a communicator's stream if the transport sums in its own order (rule P10).
 constexpr char kOtherOrder[] = ", sums in the transport's order";
 
 class Preparer {
@@ -260,7 +260,8 @@ class Preparer {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(absl::StrCat(Name(action), ": ", CollectiveKindName(kind), " over ", members,
-                                                   " members from ", source, " to ", destination, " elements"));
+                                                   " members from ", source, " to ", destination,
+                                                   " elements; these sizes do not match"));
   }
 
   absl::StatusOr<std::unique_ptr<PreparedCollective>> MakeCollective(const Action& action, int stream,
@@ -324,7 +325,8 @@ class Preparer {
     const CollectiveKind kind = KindOf(action);
     if (action.sources_size() != action.destinations_size()) {
       return absl::InvalidArgumentError(absl::StrCat(Name(action), ": ", action.sources_size(), " sources and ",
-                                                     action.destinations_size(), " destinations"));
+                                                     action.destinations_size(),
+                                                     " destinations; the numbers must be equal"));
     }
     std::vector<CollectiveBuffer> buffers;
     for (int i = 0; i < action.sources_size(); ++i) {

@@ -58,8 +58,9 @@ struct PreparedStep {
   int64_t done = 0;
   // The timed event at the step's beginning (step_times.h).
   int begun = -1;
-  // Set for the first step of a run, which a backend may launch as one (step_runs.h): at this step's turn all steps of
-  // the run are executed. The other steps of the run have `in_run` set and nothing left to do.
+  // Set for the first step of a run: several steps that a backend may execute as one launch (step_runs.h). At the first
+  // step's turn, all steps of the run are executed. The other steps of the run have `in_run` set and nothing left to
+  // do.
   StepRun* run = nullptr;
   bool in_run = false;
 };
@@ -154,7 +155,7 @@ struct PreparedProgram {
   int64_t steps_of_list[3] = {0, 0, 0};
   // Number of events that steps record; PreparedStep.event is below it.
   int step_events = 0;
-  // Memory to which steps with `figures` copy the values for the run's report.
+  // Where the figures for the run's report are in the arena. Steps with `figures` complete them.
   Figures figures;
   // A fixed loss scale (rule P11); 0 = none.
   double fixed_loss_scale = 0;

@@ -69,7 +69,8 @@ TEST(PreparedProgram, ActionsAndWhatTheyWaitForAreTheTemplates) {
   }
 }
 
-// Each step is on one stream, in the order of actions; its first and its last step there are marked once.
+// Each step is on one stream, and the steps of a stream are in the order of actions. On each stream, the first and the
+// last step of an action are marked once.
 TEST(PreparedProgram, StreamsHaveEveryStepOnceInOrder) {
   for (const Program& program : Programs()) {
     const Prepared prepared(program, 0);

@@ -16,8 +16,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The middle of a pipeline of three: activations one way, gradients the other, two sums over all ranks, one of them in
-// a segment, and a sum over the two other ranks.
+// A pipeline of three ranks. The middle rank passes activations one way and gradients the other. It takes part in two
+// sums over all ranks, one of them in a segment. A third sum is over the two other ranks.
 Program Pipeline() {
   return Parse<Program>(R"(
     mesh { axes { name: "pipe" size: 3 } }

@@ -1,5 +1,5 @@
-// Before the first step on an asynchronous device, passes every edge between ranks that the rank's program uses to the
-// transport. The transport then connects and allocates, so that no step has to. Internal to the interpreter.
+// Tells the transport, before the first step on an asynchronous device, all edges between ranks that the rank's program
+// uses. The transport then connects and allocates, so that no step has to. Internal to the interpreter.
 #ifndef WEFT_EXECUTOR_PROGRAM_PROGRAM_EDGES_H_
 #define WEFT_EXECUTOR_PROGRAM_PROGRAM_EDGES_H_
 

@@ -315,8 +315,8 @@ TEST(CollectiveDeviceTest, TheTransportsOwnDoWhatTheyCan) {
         const Results expected = RunOver(spec, members, 0, false).results;
         const Outcome outcome = RunOver(spec, members, 11, /*native=*/true, without);
         EXPECT_TRUE(outcome.results == expected) << std::string(CollectiveKindName(kind)) << " " << members;
-        // Each buffer takes two calls of the transport, one per run. Buffers take none if the transport does not
-        // support their type, or if they add to an EXACT192 buffer, since such terms are added one by one.
+        // Each buffer takes two calls of the transport, one per run. A buffer takes none if the transport does not
+        // support its type, or if its terms are added to an EXACT192 buffer, because such terms are added one by one.
         int64_t calls = 0;
         for (const BufferSpec& buffer : spec.buffers) {
           calls += 2 * (members > 1 && buffer.dtype != EXACT192 && buffer.dtype != without &&

@@ -186,7 +186,8 @@ TEST(CollectiveStepTest, StepsAndActionsOfOneCommunicatorShareItsStream) {
 }
 
 TEST(CollectiveStepTest, GathersAndScattersOfActions) {
-  // Blocks of 2 within data = 4: gather 4 elements to 8, and back.
+  // An all-gather over blocks of 2 ranks within data = 4 (4 elements to 8), then a reduce-scatter over the two ranks
+  // that are 2 apart (8 elements to 4).
   Program program = Parse<Program>(R"pb(
     microbatches: 1
     mesh { axes { name: "data" size: 4 } }

@@ -44,7 +44,7 @@ absl::Status RankRun::Prepare() {
   WEFT_ASSIGN_OR_RETURN(backend_, shared_.backend->make(shared_.device, {.threads = shared_.options.threads_per_rank,
                                                                          .program = &program,
                                                                          .rank = endpoint_.rank(),
-                                                                         // The arena is still empty.
+                                                                         // The arena holds no data yet.
                                                                          .idle_memory = arena_->device_memory(),
                                                                          .idle_bytes = size.device,
                                                                          .tuning = shared_.options.tuning}));
@@ -176,7 +176,7 @@ absl::Status RankRun::Train() {
     deadlines_->Enter(RunPhase::kStepping);
     WEFT_ASSIGN_OR_RETURN(const int64_t ran, interpreter_->RunBody(step, (next - step) / steps_per_repetition));
     step += ran * steps_per_repetition;
-    // Rule P15: the code below reads the weights.
+    // Rule P15: the epilogue must run before the code below reads the weights.
     if (shared_.program.post_validation()) WEFT_RETURN_IF_ERROR(interpreter_->RunEpilogue(step));
     deadlines_->Enter(RunPhase::kEnding);
     if (options.check_replicas > 0 && step % options.check_replicas == 0) {

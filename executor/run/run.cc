@@ -38,10 +38,10 @@ namespace {
 constexpr char kInRun[] = "weft/failed_in_run";
 constexpr char kInStep[] = "weft/failed_in_step";
 constexpr int kMaxThreads = 256;
-// Time that the device has to stop its work after a failure. The watchdog gives ranks five seconds, so a failed run
-// ends within ten.
+// Time that the device has to stop its work after a failure. The watchdog gives ranks five seconds, so the process that
+// reports the failure ends within ten.
 constexpr std::chrono::seconds kDeviceStopTime(4);
-// The events of a trace of this size take about 1 GiB.
+// Maximum number of steps in a trace. Their events take about 1 GiB.
 constexpr int64_t kMaxTraceSteps = int64_t{1} << 24;
 
 absl::Status CheckOptions(const Program& program, const RunOptions& options) {
@@ -218,7 +218,7 @@ absl::Status CheckMachine(const Program& program, const RunOptions& options, con
                                           all_here ? 0 : RankFromLauncher().rank % ranks, all_here ? ranks : 1,
                                           &memory_note));
   if (!memory_note.empty() && options.on_note) options.on_note(memory_note);
-  // Rule P3.
+  // Rule P3: only ranks of one process can share compute slots.
   if (!one_process && ranks > 1 && options.on_note)
     options.on_note("ranks of different processes compute at the same time: --slots works only within a process");
   return absl::OkStatus();
@@ -259,7 +259,7 @@ absl::Status OpenCheckpoint(bool saves, SharedByRanks& shared, CheckpointManifes
   if (directory.empty()) {
     return options.resume ? absl::InvalidArgumentError("--resume needs --checkpoint DIR") : absl::OkStatus();
   }
-  // The process that saves also removes old checkpoints and chooses the newest, so it takes the lock.
+  // The process that saves also removes old checkpoints and writes `latest`, so it takes the lock.
   if (saves) {
     WEFT_ASSIGN_OR_RETURN(lock, FolderLock::Take(directory));
   }
@@ -377,7 +377,7 @@ absl::StatusOr<RunResult> RunProgram(const Program& program, const DataSource& d
   }
   WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsReader> weights, OpenWeights(program, options));
   shared.weights = weights.get();
-  // Checked before the ranks meet, so that they can be told.
+  // Checked before the ranks meet, because AnnounceFailure passes an error on to the other ranks only until then.
   if (const int launched = RankFromLauncher().size; !one_process && launched > 0 && launched != ranks) {
     return absl::InvalidArgumentError(absl::StrCat(std::string(entry->name), ": the launcher started ", launched,
                                                    " processes, but the program has ", ranks, " ranks"));

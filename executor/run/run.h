@@ -37,8 +37,8 @@ struct RunOptions {
   // See BackendOptions.tuning.
   std::string tuning = "off";
   int threads_per_rank = 1;
-  // Compute slots of this process; 0 = cores / threads_per_rank, at least 1. Ranks in processes of their own (mpi) use
-  // none.
+  // Compute slots of this process; 0 = cores / threads_per_rank, at least 1. Ranks in processes of their own
+  // (transports mpi, nccl and tcp) use none.
   int slots = 0;
   // Time limit of an action. If Deadlines::kFactor times its predicted time is longer, that is the limit.
   std::chrono::nanoseconds timeout = std::chrono::seconds(300);

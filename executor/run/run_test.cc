@@ -98,7 +98,7 @@ TEST(Run, NcclNeedsGpus) {
             "loopback, mpi, tcp; or use --backend=cuda");
 }
 
-// Refused before any rank is made and before any line is printed.
+// The program is refused before any rank is made and before any line is printed.
 TEST(Run, SwitchesNeedATransportThatAsksThem) {
   Program program = TwoRanks();
   for (Template& t : *program.mutable_templates()) {

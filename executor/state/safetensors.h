@@ -58,7 +58,7 @@ class SafetensorsReader {
   std::map<std::string, std::string> metadata_;
 };
 
-// Writes a file piece by piece, in the order of the declarations. `path` must not exist.
+// Writes a file tensor by tensor, in the order of the `tensors` given to Create. `path` must not exist.
 class SafetensorsWriter {
  public:
   struct Declaration {

@@ -20,9 +20,9 @@
 namespace weft::exec {
 namespace {
 
-// Bytes that are copied to or from the device at once when a buffer is built on the host.
+// Maximum bytes that are copied to the device at once when a buffer is filled.
 constexpr int64_t kStagingBytes = int64_t{32} << 20;
-// Minimum number of initial values per thread: a thread costs as much as a few thousand of them.
+// Minimum number of initial values per thread: to start a thread costs as much as a few thousand of them.
 constexpr int64_t kMinPerThread = 1 << 15;
 
 bool IsWeight(const Buffer& buffer) { return buffer.role() == PARAM || buffer.role() == MASTER; }
@@ -58,7 +58,8 @@ absl::StatusOr<std::vector<TensorHolder>> Holders(const Program& program, int te
   const int64_t ranks = MeshRanks(mesh);
   while (first < ranks && buffer_of(first) == nullptr) ++first;
   if (first == ranks) return holders;
-  // The other holders differ from the first only in their coordinates on the axes of its shard.
+  // Together with `first`, the ranks that differ from it only in their coordinates on the axes of its shard hold all of
+  // the tensor.
   const Shard& shard = buffer_of(first)->shard();
   std::set<std::string> axes;
   for (const DimensionCut& cut : shard.dimensions()) axes.insert(cut.axis());
@@ -167,8 +168,8 @@ absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer*
   // follow one another: the `made` elements come after the `copied` ones.
   const int64_t most = std::clamp<int64_t>(piece.count, 1, kStagingBytes / widest);
   std::vector<float> values(most);
-  // Two staging buffers: values are made in one while the other is copied to the device. A tensor of one piece needs
-  // only one.
+  // Two staging buffers: values are made in one while the other is copied to the device. If all values fit into one,
+  // only one is needed.
   const int slots = most < piece.count ? 2 : 1;
   std::vector<std::vector<std::byte>> staged[2];
   for (int slot = 0; slot < slots; ++slot) {

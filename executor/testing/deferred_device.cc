@@ -15,8 +15,8 @@
 namespace weft::exec {
 namespace {
 
-// Number of lengths of a turn. The seed chooses whether a stream stays preferred for 1, 2, 4, ... or 64 items on
-// average. With long turns some streams get far ahead.
+// Number of possible lengths of a turn, in which one stream is preferred. The seed chooses whether a turn lasts for 1,
+// 2, 4, ... or 64 items on average. With long turns some streams get far ahead.
 constexpr uint64_t kTurns = 7;
 // Maximum number of items that one query runs.
 constexpr uint64_t kMaxAtOnce = 64;

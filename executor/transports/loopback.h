@@ -18,8 +18,8 @@ namespace weft::exec {
 
 class LoopbackMover : public Mover {
  public:
-  // Number of messages of each rank whose copies may be enqueued and not over. A rank that would enqueue one more waits
-  // for the oldest, so the launch queues do not fill up.
+  // Per rank, the number of messages whose copies may be enqueued and not over. The ranks share the total. A rank that
+  // would enqueue one more waits for the oldest, so the launch queues do not fill up.
   static constexpr size_t kInFlight = 64;
 
   absl::Status UseDevice(ComputeDevice* device) override;

@@ -23,7 +23,7 @@ constexpr int64_t kCheckNanoseconds = 100 * 1000 * 1000;
 // How long ending communicators in order may take.
 constexpr auto kFinishLimit = std::chrono::seconds(10);
 
-// -1 if NCCL has no sum of the dtype.
+// Returns NCCL's number for a floating-point dtype; -1 for other dtypes, which are not summed over NCCL.
 int SumType(DType dtype) {
   switch (dtype) {
     case FP64:
@@ -165,7 +165,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
   void Note(int64_t step, int32_t action) override { host_->Note(step, action); }
   absl::Status CheckPeers(LastNote* last) override { return host_->CheckPeers(last); }
 
-  // NativeCollectives.
+  // The functions of NativeCollectives.
   absl::StatusOr<int> NewGroup(absl::Span<const int> ranks, absl::string_view name) override {
     NcclGroup group;
     group.ranks.assign(ranks.begin(), ranks.end());
@@ -456,7 +456,7 @@ class NcclEndpoint : public Endpoint, public NativeCollectives {
   void* warm_up_memory_ = nullptr;
   int fork_event_ = -1;
 
-  // Values do not move once Connect has returned.
+  // Pending::edge points into this map. Only Connect adds edges, while no transfer is pending.
   absl::flat_hash_map<EdgeKey, Edge> edges_;
   std::vector<NcclGroup> collective_groups_;
 

@@ -24,8 +24,8 @@ constexpr int kMaxGroupCtas = 16;
 // A100 has 108 multiprocessors, newer devices have more.
 constexpr int64_t kMaxCtas = 104;
 
-// The message of the first member to the other members. They know all of it beforehand except the id. If the rest is
-// not what a member expects, the ranks do not run the same program.
+// The message of the first member to each other member. The receiver knows all of it beforehand, except the id. If the
+// rest is not what the receiver expects, the ranks do not run the same program.
 struct Invitation {
   NcclId id;
   int32_t members;

@@ -1,6 +1,5 @@
 // The communicators of one rank: made in an order that cannot deadlock, named, watched for errors, and ended or aborted
-// together. The rank's thread makes all calls except those of the table's own threads (NCCL allows one thread that
-// issues per device).
+// together. Only the rank's thread calls NCCL, because NCCL allows one thread per device to issue work.
 #ifndef WEFT_EXECUTOR_TRANSPORTS_NCCL_COMMUNICATORS_H_
 #define WEFT_EXECUTOR_TRANSPORTS_NCCL_COMMUNICATORS_H_
 
@@ -35,8 +34,8 @@ struct NcclGroup {
 
 // The order in which communicators are made. It is the same on all ranks, so all members of the first communicator that
 // is not made yet are always ready. Pairs come first, by distance, and by whether the lower rank is in an even or odd
-// block of `distance` ranks. Pairs of one distance and parity that differ in their ranks share none, so they are made
-// at the same time. A pipeline of any depth therefore takes two turns, not one per rank.
+// block of `distance` ranks. Different pairs of ranks with the same distance and parity have no rank in common, so they
+// are made at the same time. A pipeline of any depth therefore takes two turns, not one per rank.
 using NcclOrder = std::tuple<bool, int64_t, int64_t, std::vector<int>, std::string>;
 NcclOrder OrderOf(const NcclGroup& group);
 

@@ -1,6 +1,6 @@
-// Runs programs over the transport nccl. Each rank is a thread with a deferred device as its GPU, and the fake NCCL
-// (fake_nccl.h) works in host memory and holds up streams as NCCL does. What has been proven of a program must hold
-// there: it ends, whatever order the devices pick, and computes what ranks compute as threads in host memory.
+// Runs programs over the transport nccl. Each rank is a thread with a deferred device as its GPU. The fake NCCL
+// (fake_nccl.h) works in host memory and holds up streams as NCCL does. A verified program must end there, whatever
+// order the devices pick, and must give the same results as ranks that are threads in host memory.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -181,7 +181,7 @@ TEST(NcclProgramTest, StreamsFitTheHardwareQueues) {
       least = std::max(least, DemandOf(program, rank, PER_DIRECTION).total());
     }
     if (program.transfer_streams() != PER_EDGE || most <= least) continue;
-    // Besides the program's streams: the one of first messages, and two to spare.
+    // Besides its program streams, a rank needs the transport's warm-up stream, and kReservedQueues stay free.
     const int queues = most - 1 + 1 + kReservedQueues;
     const Outcome outcome = RunProgramOver(program, cpu, 4, seed, queues);
     if (absl::IsResourceExhausted(outcome.status)) continue;

@@ -17,7 +17,8 @@ constexpr TransportEntry kTransports[] = {
 #undef TRANSPORT
 };
 
-// The transport through which processes that were started like this can talk.
+// Returns the transport over which the processes of this process's launcher can reach each other; "inproc" if there is
+// no launcher.
 absl::string_view TransportOfLauncher() {
   const absl::StatusOr<LaunchedAs> process = FindLauncher(WantedBootstrap(), ProcessEnvironment());
   if (!process.ok() || process->size == 0) return "inproc";

@@ -12,7 +12,7 @@
 
 namespace weft::exec {
 
-// Called by the ranks' threads, several at once.
+// Moves the bytes of matched transfers. The ranks' threads call it, several at once.
 class Mover {
  public:
   virtual ~Mover() = default;

@@ -34,8 +34,8 @@ struct SharedNote {
   std::atomic<int32_t> action;
 };
 
-// A thread of the endpoint moves messages while the rank computes. Everything is under one lock, which is never held
-// while waiting for anything but itself. After an abort, no memory of a transfer is therefore touched any more.
+// A thread of the endpoint moves messages while the rank computes. One lock protects everything, and no thread holds it
+// while it waits. After an abort, no memory of a transfer is therefore touched any more.
 class TcpEndpoint : public Endpoint {
  public:
   TcpEndpoint(const Rendezvous& rendezvous, std::vector<TcpConnection> connections, bool own_process)
@@ -169,7 +169,7 @@ class TcpEndpoint : public Endpoint {
   }
 
  private:
-  // Everything below is called with the lock held.
+  // The functions below are called with the lock held, except MapNotes, Post and Run.
 
   void MapNotes(int fd) {
     struct stat file;
@@ -319,7 +319,7 @@ class TcpEndpoint : public Endpoint {
     Write(0);
   }
 
-  // The body of the thread. It takes the lock itself.
+  // The body of the thread.
   void Run() {
     epoll_event events[64];
     const int period = rank_ == 0 || notes_ != nullptr ? -1 : static_cast<int>(kNotePeriod.count());

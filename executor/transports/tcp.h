@@ -13,7 +13,7 @@ namespace weft::exec {
 
 // Opens the endpoint of one rank; returns when all ranks have called it. `own_process`: the rank is a process that ends
 // after its endpoint. The rank whose abort won then keeps its connections until its process has ended. The others wait
-// a moment for that, so that the process that reports the reason exits first.
+// for that, but at most 8 s, so that the process that reports the reason exits first.
 absl::StatusOr<std::unique_ptr<Endpoint>> OpenTcpEndpoint(const Rendezvous& rendezvous, bool own_process);
 
 }  // namespace weft::exec

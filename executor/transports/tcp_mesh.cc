@@ -194,7 +194,7 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
       StoreClient::Connect(rendezvous.host, rendezvous.port, rank, options, rendezvous.timeout,
                            [&rendezvous] { return NotStopped(rendezvous); });
   if (!store.ok()) {
-    // If several ranks of the local launcher never reached the store, rank 0 or the launcher reports it.
+    // If this rank was stopped before it reached the store, rank 0 or the local launcher reports it.
     const bool quiet = absl::IsCancelled(store.status()) && bootstrap == Bootstrap::kLocal && rank > 0;
     return quiet ? AsReportedRemotely(store.status()) : store.status();
   }

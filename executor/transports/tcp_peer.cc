@@ -97,7 +97,7 @@ void TcpPeer::BeginPart() {
 
 void TcpPeer::EndPart() {
   Transfer* send = sending_.head();
-  // Null after an abort.
+  // `send` is null after an abort.
   if (send == nullptr || sent_ < send->bytes) return;
   sending_.Pop();
   sent_ = 0;

@@ -117,7 +117,7 @@ class TcpPeer {
   int64_t step_ = 0, own_step_ = 0;
   int32_t action_ = 0, own_action_ = 0;
 
-  // Whole frames that carry no bytes of a message. They are written first.
+  // Whole frames that carry no bytes of a message. They are written before the next part of a message.
   std::string control_;
   // Sends whose receives are ready, in order. `sent_` counts the bytes of the first send that were put into parts.
   TransferQueue sending_;

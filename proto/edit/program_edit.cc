@@ -61,7 +61,8 @@ void NumberActions(Template* t) {
   });
 }
 
-// In `deps`, a negative number ~i is step i of the new list. Finish() resolves old and new indices.
+// Returns ~index, a negative number, which stands for step `index` of the new list in `deps`. Finish() resolves old and
+// new indices.
 int StepEditor::Append(Step step, int stands_for) {
   const int index = steps_.size();
   if (stands_for >= 0) new_index_[stands_for] = index;

@@ -10,14 +10,14 @@
 
 namespace weft {
 
-// Returns an id above those of all actions of the template.
+// Returns an id that is higher than the ids of all actions of the template.
 int NextActionId(const Template& t);
 
-// Adds a dependency. If the action already has one on the same action and distance, merges the two.
+// Adds a dependency. If the action already has a dependency on the same action and distance, merges the two.
 void AddDependency(int on, int distance, bool detached, Action* action);
 
-// Replaces dependencies on an action by dependencies on its replacement: `becomes` maps ids to ids. If the replacement
-// itself waits for the action in the same repetition, that dependency stays.
+// Replaces dependencies on an action by dependencies on its replacement. `becomes` maps the id of an action to the id
+// of its replacement. If the replacement itself waits for the action in the same repetition, that dependency stays.
 void RedirectDependencies(const std::map<int, int>& becomes, Template* t);
 
 // Sets the id of each action to its position in the template. Sorts dependencies by distance, then by action.
@@ -28,12 +28,12 @@ class StepEditor {
  public:
   explicit StepEditor(Segment* segment) : segment_(*segment), new_index_(segment->steps_size(), -1) {}
 
-  // Appends a step to the new list. Its `deps` are indices into the old list, or results of Append for new steps. Steps
-  // that wait for the old step `stands_for` will wait for this step (-1 = none). If several steps stand for one old
-  // step, the last one counts.
+  // Appends a step to the new list and returns an index for it, which later `deps` may use. The step's `deps` are
+  // indices into the old list, or results of Append. Steps that wait for the old step `stands_for` will wait for this
+  // step (-1 = none). If several steps stand for one old step, steps wait for the last of them.
   int Append(Step step, int stands_for = -1);
 
-  // Replaces the old list. Every old step that a step waits for must have one that stands for it.
+  // Replaces the old list by the new one. If a step waits for an old step, some new step must stand for the old step.
   void Finish();
 
  private:

@@ -9,7 +9,7 @@ namespace weft {
 
 uint64_t ClusterDigest(const Cluster& cluster) {
   Cluster machine = cluster;
-  // These change neither a program nor its times.
+  // These fields affect neither a program nor its times, so the digest ignores them.
   machine.clear_reliability();
   machine.clear_dollars_per_device_hour();
   machine.clear_watts_per_device();

@@ -1,4 +1,5 @@
-// A digest of all fields of a cluster, to distinguish clusters. A program stores the digest of its cluster.
+// A digest that distinguishes clusters. It covers all fields except reliability and price, which affect neither a
+// program nor its times. A program stores the digest of its cluster.
 #ifndef WEFT_PROTO_IO_CLUSTER_DIGEST_H_
 #define WEFT_PROTO_IO_CLUSTER_DIGEST_H_
 
@@ -8,7 +9,7 @@
 
 namespace weft {
 
-// FNV-1a, 64 bits, of the cluster's deterministic bytes.
+// Returns FNV-1a, 64 bits, of these fields, serialized deterministically.
 uint64_t ClusterDigest(const Cluster& cluster);
 
 }  // namespace weft

@@ -61,7 +61,7 @@ std::vector<std::string> ValueNames(const EnumDescriptor& type) {
 }
 
 std::vector<std::string> KnownValues(const FieldDescriptor& field) {
-  // A plan may not ask for every type that a buffer may have.
+  // In these fields a plan may use fewer types than a buffer may have.
   if (field.full_name() == "weft.Precision.compute") return {"FP16", "BF16", "TF32", "FP32", "FP64"};
   if (field.containing_type()->full_name() == "weft.Precision") return {"FP16", "BF16", "FP32", "FP64"};
   return ValueNames(*field.enum_type());

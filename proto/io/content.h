@@ -1,4 +1,5 @@
-// Checks and names for messages of any contract, in every input format. Internal to the readers of this folder.
+// Checks and names that apply to messages of any contract, in every input format. Only the readers of this folder use
+// this header.
 #ifndef WEFT_PROTO_IO_CONTENT_H_
 #define WEFT_PROTO_IO_CONTENT_H_
 
@@ -12,7 +13,7 @@
 
 namespace weft {
 
-// The depth to which readers follow messages in messages.
+// Readers refuse messages with more levels of messages in messages than this.
 inline constexpr int kMaxMessageDepth = 100;
 
 // The name of a message in errors: "recipe" for weft.Recipe, "model_graph" for weft.ModelGraph.
@@ -24,16 +25,17 @@ std::vector<std::string> ValueNames(const google::protobuf::EnumDescriptor& type
 // The names of the enum values that a user may give for `field`.
 std::vector<std::string> KnownValues(const google::protobuf::FieldDescriptor& field);
 
-// Finds an enum value by its name, in any case and with - for _, as in flags. Settings, text protos (where - ends a
-// word) and JSON all find values in this way. Returns null if there is none.
+// Finds an enum value by its name, in any case, and with - in place of _ as in flags. Settings, text protos (where -
+// ends a word) and JSON all find values in this way. Returns null if there is none.
 const google::protobuf::EnumValueDescriptor* FindEnumValue(const google::protobuf::EnumDescriptor& type,
                                                            absl::string_view name);
 
-// Returns the reason why no other member of the oneof may be given beside `first`.
+// Returns the reason why a second member of the oneof may not be given beside `first`.
 std::string OneofProblem(const google::protobuf::FieldDescriptor& first);
 
-// Returns the text to append to "PATH = 'FP31' is unknown": the nearest and the known names, or, for a type of 8 bits
-// in a precision, how to predict a runtime that uses such a type.
+// Returns the text to append to an error such as "PATH = 'FP31' is unknown". It names the nearest value and the known
+// values. If the type has 8 bits and stands in a precision, the text instead says how to predict a runtime that uses
+// such a type.
 std::string EnumHelp(const google::protobuf::FieldDescriptor& field, absl::string_view given);
 
 // The values that an integer field accepts: "an integer of 32 bits".
@@ -42,7 +44,7 @@ std::string AllowedIntegers(const google::protobuf::FieldDescriptor& field);
 // has a leading 0, else nothing.
 std::string NearestInteger(const google::protobuf::FieldDescriptor& field, absl::string_view given);
 
-// True if a number has a leading 0. Some readers take such a number as octal, others as decimal, so weft refuses it.
+// True if a number has a leading 0. Some readers take such a number as octal and others as decimal, so weft refuses it.
 bool HasLeadingZero(absl::string_view given);
 
 // Returns the reason why `text` cannot be the value of a string field (invalid UTF-8, a NUL byte); empty if it can.

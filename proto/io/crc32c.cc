@@ -27,7 +27,7 @@ constexpr Tables MakeTables() {
 constexpr Tables kTables = MakeTables();
 
 #if defined(__x86_64__)
-// x86-64 processors since 2008 have an instruction for this polynomial. For fewer bytes than kLong the instruction is
+// x86-64 processors since 2008 have an instruction for this polynomial. For fewer than kLong bytes, the instruction is
 // no faster than the tables.
 constexpr size_t kLong = 64;
 

@@ -11,7 +11,7 @@ namespace weft {
 
 uint32_t Crc32c(absl::string_view bytes);
 
-// CRC of a + b from the CRC of a: Crc32cExtend(Crc32c(a), b).
+// Returns the CRC of a + b, given the CRC of a: Crc32cExtend(Crc32c(a), b).
 uint32_t Crc32cExtend(uint32_t crc, absl::string_view bytes);
 
 }  // namespace weft

@@ -8,9 +8,9 @@ namespace weft {
 
 enum class Decimal {
   kRight,
-  // Not a number; "inf" and "nan" are not numbers either.
+  // Not a number. "inf" and "nan" count as not a number either.
   kNoNumber,
-  // A number that no double holds: the nearest double would be infinity, or 0 although the number is not 0.
+  // A number that no double can hold: the nearest double would be infinity, or 0 although the number is not 0.
   kOutOfRange,
 };
 
@@ -20,8 +20,9 @@ inline constexpr absl::string_view kDecimalRange = "0, or a magnitude from 5e-32
 // Reads the double nearest to `text`, which may have blanks around it and a sign. Sets `value` only for kRight.
 Decimal ReadDecimal(absl::string_view text, double* value);
 
-// The text to append to an error about a number with a bad beginning: " without a 0 in front" for 010 (octal to some,
-// decimal to others) and " without a + in front" for +5; empty for other texts. JSON and text protos refuse both too.
+// Returns the text to append to an error about a number that begins badly: " without a 0 in front" for 010 (octal to
+// some readers, decimal to others), " without a + in front" for +5, and "" for other texts. JSON and text protos refuse
+// both too.
 absl::string_view BadBeginning(absl::string_view text);
 
 }  // namespace weft

@@ -15,7 +15,7 @@ namespace {
 
 const char* LongVarint(const char* at, const char* end, uint64_t* value) {
   *value = 0;
-  // Read nine bytes; only negative numbers have a tenth.
+  // Reads nine bytes here. Only negative numbers have a tenth byte.
   for (int shift = 0; shift < 63; shift += 7) {
     if (at >= end) return nullptr;
     const uint64_t byte = static_cast<unsigned char>(*at++);
@@ -92,7 +92,7 @@ const char* Packed(const WireTag& tag, const char* at, const char* end) {
   const bool fixed = tag.content == Content::kFixed64 || tag.content == Content::kFixed32;
   const bool small = TakesSmallNumbers(tag.content);
   while (at != nullptr && at < value_end) {
-    // Check eight small numbers at a time.
+    // Check eight numbers of one byte at a time.
     uint64_t word = 0;
     if (small && value_end - at >= static_cast<std::ptrdiff_t>(sizeof(word))) {
       std::memcpy(&word, at, sizeof(word));

@@ -1,4 +1,4 @@
-// A fast first check of the bytes of messages. It pays because most messages are right.
+// A fast first check of the bytes of messages. It saves time because most messages have no errors.
 #ifndef WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
 #define WEFT_PROTO_IO_FAST_MESSAGE_CHECK_H_
 
@@ -7,8 +7,9 @@
 
 namespace weft {
 
-// Returns true if `bytes` are a message of this type in which ReadWire (wire_reader.h) refuses nothing. False does not
-// mean that the bytes are wrong. Errors and uncommon encodings are left to ReadWire, which can name their place.
+// Returns true if `bytes` are a message of this type in which ReadWire (wire_reader.h) finds nothing to refuse. False
+// does not mean that the bytes are wrong: errors and uncommon encodings are left to ReadWire, which can name their
+// place.
 bool LooksRight(absl::string_view bytes, const WireMessage& type);
 
 }  // namespace weft

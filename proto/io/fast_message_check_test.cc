@@ -1,5 +1,5 @@
-// Tests that the bytes which LooksRight accepts are right. An oracle decides this: it reads the bytes as unknown
-// fields. Also tests that LooksRight accepts what protobuf writes.
+// Tests that all bytes which LooksRight accepts are right. An oracle that reads the bytes as unknown fields decides
+// whether they are. Also tests that LooksRight accepts what protobuf writes.
 #include "proto/io/fast_message_check.h"
 
 #include <algorithm>
@@ -110,8 +110,8 @@ bool IsNumberOf(const FieldDescriptor& field, uint64_t value) {
   }
 }
 
-// True if the bytes have a problem that protobuf's own reader of the type does not refuse: fields or members of oneofs
-// that are given twice, or numbers that are too large. Does not look into packed lists.
+// True if the bytes have a problem that protobuf's own reader of the type does not refuse: a field is given twice, two
+// members of a oneof are given, or a number is too large. Does not look into packed lists.
 bool Repeats(const std::string& bytes, const Descriptor& type) {
   UnknownFieldSet fields;
   if (!fields.ParseFromString(bytes)) return true;
@@ -190,7 +190,7 @@ TYPED_TEST(FastMessageCheckTest, WhatLooksRightIs) {
       EXPECT_TRUE(!looks_right || IsRight<TypeParam>(damaged)) << seed << " " << mutation;
     }
   }
-  // Both outcomes occurred.
+  // Both outcomes must have occurred.
   EXPECT_GT(right, 100);
   EXPECT_GT(wrong, 100);
 }

@@ -54,7 +54,7 @@ class FileDescriptor {
     if (fd_ >= 0) close(fd_);
   }
   int get() const { return fd_; }
-  // Close reports errors of delayed writes.
+  // Close reports errors of writes that the system has delayed.
   int Close() {
     const int fd = fd_;
     fd_ = -1;
@@ -123,7 +123,7 @@ absl::Status CheckInPlace(const std::string& path) {
 
 enum class Format { kText, kJson, kBinary };
 
-// Offset of the first byte that no text file contains; size() if there is none.
+// Offset of the first byte that cannot be part of a text file; size() if there is none.
 size_t FirstNonText(absl::string_view bytes) {
   const size_t utf8_end = FirstInvalidUtf8(bytes);
   for (size_t i = 0; i < utf8_end; ++i) {
@@ -136,7 +136,7 @@ size_t FirstNonText(absl::string_view bytes) {
 Format FormatOf(absl::string_view bytes) {
   const size_t start = bytes.find_first_not_of(" \t\r\n");
   const bool bracket = start != absl::string_view::npos && (bytes[start] == '{' || bytes[start] == '[');
-  // A binary message may also begin with '\n{' (field 1 with 123 bytes), but control characters follow then.
+  // A binary message may also begin with '\n{' (field 1 with 123 bytes), but then it contains control characters.
   if (bracket && (start == 0 || FirstNonText(bytes) == bytes.size())) return Format::kJson;
   return FirstNonText(bytes) == bytes.size() ? Format::kText : Format::kBinary;
 }
@@ -158,7 +158,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
   if (S_ISREG(info.st_mode) && info.st_size > max_bytes) return too_long(absl::StrCat(info.st_size));
   std::string content;
   size_t size = 0;
-  // Ask for one byte more than the file's size. Then the end of the file is found before the buffer must grow.
+  // Asks for one byte more than the file's size, so that the end of the file is found before the buffer must grow.
   size_t chunk = S_ISREG(info.st_mode) ? static_cast<size_t>(info.st_size) + 1 : size_t{1} << 16;
   while (true) {
     if (size == content.size()) {
@@ -202,7 +202,7 @@ absl::Status ReplaceFile(const std::string& path, const std::function<absl::Stat
     unlink(temporary.c_str());
     return status;
   }
-  // The rename is stored in the folder, so sync the folder. Some file systems cannot; the content is safe either way.
+  // A rename changes the folder, so sync the folder. Some file systems cannot do this; the content is safe either way.
   const size_t slash = target.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
   FileDescriptor directory(OpenRetrying(folder, O_RDONLY | O_DIRECTORY));
@@ -245,8 +245,8 @@ absl::Status ParseMessage(absl::string_view bytes, absl::string_view source, goo
     case Format::kText: {
       const absl::Status status =
           format == Format::kJson ? ReadJson(content, source, message) : ReadText(content, source, message);
-      // A small binary message can look like text, by its first bytes or because it looks like a comment and nothing
-      // else.
+      // A small binary message can look like text, because its first bytes do, or because all of it looks like a
+      // comment.
       if (status.ok() && message->ByteSizeLong() > 0) return status;
       const std::unique_ptr<google::protobuf::Message> binary(message->New());
       if (ReadWire(bytes, source, binary.get()).ok()) {

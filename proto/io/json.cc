@@ -25,7 +25,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// The place of a value, as a chain of links from the value out to the root. Only errors turn the chain into text.
+// The place of a value in the message, as a chain of links from the value to the root. The chain becomes text only if
+// there is an error.
 struct Place {
   const Place* outer = nullptr;
   absl::string_view name;
@@ -122,10 +123,10 @@ class JsonPrinter {
   }
 
  private:
-  // Properties of a field, kept because a report prints the same fields for thousands of ranks.
+  // Properties of a field. They are cached because a report prints the same fields for thousands of ranks.
   struct PrintedField {
     const FieldDescriptor* field = nullptr;
-    // The printed name, "\"name\": ".
+    // The field's name as it is printed, "\"name\": ".
     std::string key;
     bool repeated = false, presence = false, zero_rule = false;
   };
@@ -142,7 +143,7 @@ class JsonPrinter {
   }
 
   void NewLine(bool comma, int indent) {
-    // The blanks are enough for most lines. One append of this piece is faster than three.
+    // A line end with enough blanks for most lines. One append of a part of it is faster than three appends.
     constexpr absl::string_view kLine = ",\n                ";
     const size_t spaces = static_cast<size_t>(2 * indent);
     const size_t written = std::min(spaces, kLine.size() - 2);

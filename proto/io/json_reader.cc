@@ -34,7 +34,7 @@ class MessageFiller {
     if (!value.is_object()) return Error(value, path, "expected an object");
     const Descriptor& type = *message->GetDescriptor();
     const Reflection& reflection = *message->GetReflection();
-    // "a_b" and "aB" are one field; members of one oneof exclude each other.
+    // The fields seen so far. "a_b" and "aB" name the same field, and members of one oneof exclude each other.
     std::set<const FieldDescriptor*> seen;
     std::map<const google::protobuf::OneofDescriptor*, const FieldDescriptor*> of_oneof;
     for (size_t i = 0; i < value.names.size(); ++i) {
@@ -88,7 +88,8 @@ class MessageFiller {
 
   absl::Status IntegerError(const JsonValue& value, absl::string_view path, const FieldDescriptor& field) const {
     const std::string nearest = NearestInteger(field, value.text);
-    // The part before the ';' states what is allowed, so it precedes the given value. The nearest value follows it.
+    // `nearest` has two parts. The part before the ';' states what is allowed, so it goes before the given value. The
+    // nearest value goes after it.
     const size_t end = std::min(nearest.find(';'), nearest.size());
     const absl::Status error =
         Error(value, path, absl::StrCat("expected ", AllowedIntegers(field), nearest.substr(0, end)));
@@ -106,7 +107,7 @@ class MessageFiller {
   static std::optional<T> Integer(const JsonValue& value) {
     T result = 0;
     if (value.kind == JsonValue::Kind::kString) {
-      // An integer in a string is written as JSON's own numbers are: without blanks, a plus or a leading 0.
+      // An integer in a string must be written as a JSON number: without blanks, a plus or a leading 0.
       const bool plain = value.text.find_first_not_of("-0123456789") == std::string::npos;
       const bool right = plain && !HasLeadingZero(value.text) && absl::SimpleAtoi(value.text, &result);
       return right ? std::optional<T>(result) : std::nullopt;

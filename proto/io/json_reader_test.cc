@@ -41,7 +41,7 @@ void ExpectEnds() {
   }
   Wrapper message;
   const std::string least = absl::StrCat(Limits::min()), most = absl::StrCat(Limits::max());
-  // None of these numbers ends in 9, so a larger last digit gives the next number beyond.
+  // None of these numbers ends in 9, so increasing the last digit gives the next number beyond the range.
   const auto beyond = [](std::string number) {
     ++number.back();
     return number;
@@ -59,7 +59,7 @@ TEST(JsonReader, IntegersFitTheirFields) {
   ExpectEnds<google::protobuf::UInt64Value, uint64_t>();
 }
 
-// Integers in strings are written as JSON's own numbers are: no blanks, no plus, no leading 0.
+// Integers in strings must be written as JSON numbers: no blanks, no plus, no leading 0.
 TEST(JsonReader, IntegersInStringsAreWrittenAsNumbers) {
   Plan plan;
   const auto said = [&](const std::string& value) {
@@ -141,8 +141,8 @@ TEST(JsonReader, APartOfAFileIsRefused) {
   }
 }
 
-// If one byte changes, the result is another plan or an error that names the place. The change is never ignored, except
-// in place of a blank.
+// If one byte of the text changes, reading gives another plan or an error that names the place. The change is never
+// ignored, unless it replaces one blank by another.
 TEST(JsonReader, AnotherByteIsSeen) {
   const std::string whole = kPlan;
   Plan plan;

@@ -1,5 +1,5 @@
-// JSON as a tree that keeps the position of each value. It is for readers that must name line and column and must keep
-// all digits of integers: specs, Hugging Face's config.json, safetensors headers.
+// JSON as a tree that keeps the position of each value. It serves readers that must name line and column and must keep
+// all digits of integers: readers of specs, Hugging Face's config.json and safetensors headers.
 #ifndef WEFT_PROTO_IO_JSON_VALUE_H_
 #define WEFT_PROTO_IO_JSON_VALUE_H_
 
@@ -18,12 +18,13 @@ struct JsonValue {
 
   Kind kind = Kind::kNull;
   bool boolean = false;
-  // kString: decoded, valid UTF-8. kNumber: as written.
+  // For kString, the decoded text, which is valid UTF-8. For kNumber, the number as it was written.
   std::string text;
-  // kArray: the elements. kObject: the values, in file order; names[i] belongs to elements[i]. Names are distinct.
+  // For kArray, the elements. For kObject, the values in file order; names[i] is the name of elements[i]. Names are
+  // distinct.
   std::vector<JsonValue> elements;
   std::vector<std::string> names;
-  // Position of the first character, both from 1; columns count bytes.
+  // Position of the value's first character. Both numbers count from 1, and columns count bytes.
   int line = 0;
   int column = 0;
 

@@ -1,4 +1,4 @@
-// Integers in the headers of binary files: little-endian, of 1 to 8 bytes.
+// Reads and writes the integers in the headers of binary files: little-endian, of 1 to 8 bytes.
 #ifndef WEFT_PROTO_IO_LITTLE_ENDIAN_H_
 #define WEFT_PROTO_IO_LITTLE_ENDIAN_H_
 

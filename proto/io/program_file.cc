@@ -22,14 +22,14 @@ constexpr absl::string_view kMagic = "WEFTPROG";
 constexpr size_t kHeaderBytes = 24;
 constexpr size_t kMaxPayload = std::numeric_limits<int32_t>::max();
 
-// The serialized program; empty if it would be longer than protobuf can read.
+// Returns the serialized program, or "" if it would be longer than protobuf can read.
 std::string Payload(const Program& program) {
   std::string payload;
   const size_t size = program.ByteSizeLong();
   if (size > kMaxPayload) return payload;
   payload.reserve(size);
   {
-    // The end of this block trims the string to what was written.
+    // At its end, this block trims the string to the bytes that were written.
     google::protobuf::io::StringOutputStream stream(&payload);
     google::protobuf::io::CodedOutputStream coded(&stream);
     coded.SetSerializationDeterministic(true);
@@ -86,7 +86,7 @@ absl::StatusOr<Program> ParseProgram(absl::string_view bytes, absl::string_view 
 }
 
 absl::StatusOr<Program> ReadProgram(const std::string& path) {
-  // A pipe or a device has no size and may never end, so stop reading long before memory runs out.
+  // A pipe or a device does not state its size and may never end, so reading stops long before memory runs out.
   constexpr int64_t kMaxWithoutSize = int64_t{256} << 20;
   std::error_code error;
   const bool has_size = std::filesystem::is_regular_file(path, error);

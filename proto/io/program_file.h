@@ -22,7 +22,7 @@ namespace weft {
 
 inline constexpr uint32_t kProgramFormatVersion = 1;
 
-// True if a file with this beginning is meant to be a program file.
+// True if a file that begins with these bytes is meant to be a program file.
 bool LooksLikeProgram(absl::string_view bytes);
 
 // Returns the whole file; equal programs give equal bytes. Returns an empty string for a program beyond 2 GiB;

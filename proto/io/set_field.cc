@@ -30,12 +30,12 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Returns "lr.peak = 'fast' must be a finite number".
+// Returns an error such as "lr.peak = 'fast' must be a finite number".
 absl::Status BadValue(absl::string_view path, absl::string_view value, absl::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat(path, " = ", Quoted(value), " must be ", expected));
 }
 
-// Reads an integer as text protos do, also a hexadecimal one, 0x40.
+// Reads an integer as text protos do. It may be hexadecimal, as in 0x40.
 template <typename Integer>
 bool ReadInteger(absl::string_view text, Integer* number) {
   if (!BadBeginning(text).empty()) return false;
@@ -54,7 +54,7 @@ absl::Status SetScalar(const FieldDescriptor& field, absl::string_view path, abs
     return absl::OkStatus();
   };
   const auto bad_integer = [&] {
-    // For a leading 0, `nearest` also names the number that was probably meant.
+    // If the value has a leading 0, `nearest` also names the number that was probably meant.
     const std::string nearest = NearestInteger(field, value);
     return BadValue(path, value, absl::StrCat(AllowedIntegers(field), nearest.empty() ? BadBeginning(value) : nearest));
   };
@@ -125,7 +125,7 @@ absl::Status SetLeaf(const FieldDescriptor& field, absl::string_view path, absl:
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return SetScalar(field, path, value, message);
   message->GetReflection()->ClearField(message, &field);
-  // Files write lists in brackets, [1, 2], so accept that too.
+  // In files, lists are in brackets, as in [1, 2], so accept brackets too.
   if (absl::StartsWith(value, "[") && absl::EndsWith(value, "]") && value.size() > 1) {
     value = absl::StripAsciiWhitespace(value.substr(1, value.size() - 2));
   }
@@ -188,7 +188,7 @@ absl::Status SetPath(absl::string_view done, absl::string_view rest, absl::strin
 }
 
 absl::Status SetRooted(absl::string_view root, absl::string_view path, absl::string_view value, Message* message) {
-  // Change a copy, so that an error halfway leaves nothing behind.
+  // Changes a copy, so that `message` stays unchanged if there is an error halfway.
   const std::unique_ptr<Message> copy(message->New());
   copy->CopyFrom(*message);
   WEFT_RETURN_IF_ERROR(SetPath(root, path, value, copy.get()));
@@ -279,7 +279,7 @@ absl::Status ApplySetting(absl::string_view setting, Recipe* recipe, Plan* plan)
   const absl::string_view name = absl::StripAsciiWhitespace(setting.substr(0, equals));
   const absl::string_view value = absl::StripAsciiWhitespace(setting.substr(equals + 1));
   if (name == "tp") {
-    // As in Megatron, tensor parallelism is on x alone.
+    // As in Megatron, tp puts tensor parallelism on axis x alone.
     WEFT_RETURN_IF_ERROR(SetAxis(name, "x", value, {"y", "z", "data", "pipe"}, plan));
     if (value == kFieldDefault) {
       RemoveAxis("y", plan);

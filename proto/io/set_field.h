@@ -12,18 +12,18 @@
 
 namespace weft {
 
-// A value that leaves the field out, as if it had not been given.
+// The value that removes a field, as if the field had not been given.
 inline constexpr absl::string_view kFieldDefault = "default";
 
 // Sets the field that `path` ("lr.peak", "mesh.axes[0].size") names to `value`. Accepts integers, doubles, bools (true,
 // false), enums by name in any case, and strings as they are. A repeated field takes a comma-separated list that
-// replaces it, in brackets or without; an empty list clears it. kFieldDefault leaves any field out; a zero does not do
-// so everywhere (written_zero.h). InvalidArgument names the nearest field or value. An error leaves `message`
+// replaces it, in brackets or without; an empty list clears it. kFieldDefault removes any field; a zero would not do so
+// for every field (written_zero.h). InvalidArgument names the nearest field or value. An error leaves `message`
 // unchanged.
 absl::Status SetField(google::protobuf::Message* message, absl::string_view path, absl::string_view value);
 
-// The full name of the field that a NAME of ApplySetting means: "recipe.microbatch_sequences" for mbs,
-// "plan.zero.stage" for zero.stage. Sizes of axes (pp, x, ...) and unknown names are returned as they are.
+// Returns the full name of the field that a NAME of ApplySetting means: "recipe.microbatch_sequences" for mbs,
+// "plan.zero.stage" for zero.stage. Returns sizes of axes (pp, x, ...) and unknown names unchanged.
 std::string FullSettingName(absl::string_view name);
 
 // Applies "NAME=VALUE" to the recipe or the plan. NAME is

@@ -39,7 +39,7 @@ TEST(ApplySetting, AliasesOfMeshAxesKeepTheOrder) {
   EXPECT_EQ(a.Set("y=3"), "");
   EXPECT_EQ(a.Set("x=4"), "");
   EXPECT_EQ(a.Axes(), "x=4 y=3 z=2 data=8 pipe=4 ");
-  // tp sets x, and y and z to 1.
+  // tp sets x to its value, and y and z to 1.
   EXPECT_EQ(a.Set("tp=2"), "");
   EXPECT_EQ(a.Axes(), "x=2 y=1 z=1 data=8 pipe=4 ");
   // A mesh that puts pipe innermost keeps its own order.
@@ -113,7 +113,7 @@ TEST(ApplySetting, EveryTypeOfField) {
   EXPECT_EQ(s.plan.precision().compute(), BF16);
   EXPECT_EQ(s.plan.accumulation(), EXACT);
   EXPECT_THAT(s.plan.partition().layers_per_stage(), testing::ElementsAre(3, 4, 5));
-  // A list replaces the one before.
+  // A list replaces the previous list.
   EXPECT_EQ(s.Set("partition.layers_per_stage=7"), "");
   EXPECT_THAT(s.plan.partition().layers_per_stage(), testing::ElementsAre(7));
   EXPECT_EQ(s.Set("vpp=2"), "");

@@ -38,7 +38,7 @@ std::string ProblemAtEnd(absl::string_view text, int line, int column) {
   AnyError error;
   ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   Tokenizer tokens(&stream, &error);
-  // These settings must equal those of protobuf's text parser.
+  // These settings must equal the settings of protobuf's text parser.
   tokens.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   tokens.set_allow_f_after_float(true);
   tokens.set_require_space_after_number(false);

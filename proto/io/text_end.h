@@ -8,8 +8,9 @@
 
 namespace weft {
 
-// If line and column (from 0, as protobuf counts) are the end of `text`, states what is missing there: if a bracket is
-// open, "the file ends, but the '{' at 1:6 has no '}'"; otherwise the value of a field. Empty elsewhere.
+// `line` and `column` (from 0, as protobuf counts) are the place of an error. If this is the end of `text`, states what
+// is missing there. If a bracket is open: "the file ends, but the '{' at 1:6 has no '}'"; otherwise: the value of a
+// field is missing. Returns "" if the place is not the end.
 std::string ProblemAtEnd(absl::string_view text, int line, int column);
 
 }  // namespace weft

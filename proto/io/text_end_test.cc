@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// The error for a plan that cannot be read.
+// Returns the error for a plan that cannot be read.
 std::string Said(const std::string& text) {
   Plan plan;
   return std::string(ReadText(text, "f", &plan).message());

@@ -36,7 +36,7 @@ class TextWalk {
  public:
   TextWalk(absl::string_view text, bool accepted)
       : accepted_(accepted), stream_(text.data(), static_cast<int>(text.size())), tokens_(&stream_, &unheard_) {
-    // These settings must equal those of protobuf's text parser.
+    // These settings must equal the settings of protobuf's text parser.
     tokens_.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
     tokens_.set_allow_f_after_float(true);
     tokens_.set_require_space_after_number(false);
@@ -50,7 +50,8 @@ class TextWalk {
     return std::move(problem_);
   }
 
-  // An enum name in the text that differs from the contract's spelling only in case, with the contract's spelling.
+  // An enum name that differs from the contract's spelling only in case: its place in the text, and the contract's
+  // spelling.
   struct Respelt {
     int line;
     int column;
@@ -63,7 +64,7 @@ class TextWalk {
 
   bool AtEnd() { return tokens_.current().type == Tokenizer::TYPE_END; }
 
-  // "plan.mesh.axes[1].name".
+  // The path of the current field, such as "plan.mesh.axes[1].name".
   std::string Path() const {
     std::string path = root_;
     for (const auto& [field, index] : path_) {
@@ -72,14 +73,14 @@ class TextWalk {
     return path;
   }
 
-  // These two functions end the walk.
+  // The next two functions end the walk.
   bool Problem(const Tokenizer::Token& at, std::string message) {
     problem_ = TextProblem{at.line, at.column, std::move(message)};
     return false;
   }
   bool NoTextProto() { return false; }
 
-  // These functions return false if the walk must end. Fields reads up to and including `close`, or to the end if
+  // The next functions return false if the walk must end. Fields reads up to and including `close`, or to the end if
   // `close` is empty.
   bool Fields(const Descriptor& type, absl::string_view close) {
     if (path_.size() > kMaxMessageDepth) return NoTextProto();
@@ -131,7 +132,7 @@ class TextWalk {
       ++path_.back().second;
       if (At(",")) tokens_.Next();
     }
-    // The next value of this field has the index after the last element.
+    // The path now has the index after the last element, so step back by one.
     --path_.back().second;
     tokens_.Next();
     return true;
@@ -183,7 +184,7 @@ class TextWalk {
     }
     if (!expected.empty()) return Problem(first, absl::StrCat(Path(), " = ", Quoted(given), " must be ", expected));
     tokens_.Next();
-    // Adjacent strings are one value.
+    // Adjacent strings form one value.
     while (token.type == Tokenizer::TYPE_STRING && tokens_.current().type == Tokenizer::TYPE_STRING) tokens_.Next();
     return true;
   }
@@ -253,7 +254,7 @@ std::string EnumsAsTheContractHasThem(absl::string_view text, const Descriptor& 
         ++line;
         column = 0;
       } else {
-        // The tokenizer counts columns in the same way.
+        // Advance to the next tab stop, as the tokenizer does.
         column += text[at] == '\t' ? 8 - column % 8 : 1;
       }
     }

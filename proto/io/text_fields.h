@@ -18,11 +18,14 @@ struct TextProblem {
   std::string message;
 };
 
-// Returns the first field in `text` that is unknown, is given twice, or has a value of another type. Protobuf's own
-// parser reads the text, but its errors do not name the field or the allowed values. It also accepts three mistakes. If
-// a field is given twice and the first value is the default, it takes the second. It reads a number that no double
-// holds as 0 or infinity, and it reads 010 as 8. If the parser has `accepted` the text, this function looks only for
-// those three. Returns nothing if the text is not a text proto: the parser reports that.
+// Returns the first problem in `text`: a field that is unknown, is given twice, or has a value of another type.
+//
+// Protobuf's own parser also reads the text, but its errors do not name the field or the allowed values. It also
+// accepts three mistakes. If a field is given twice and the first value is the default, it takes the second. It reads a
+// number that no double holds as 0 or infinity. It reads 010 as 8.
+//
+// If the parser has `accepted` the text, this function looks only for these three mistakes. Returns nothing if the text
+// is not a text proto, because the parser reports that.
 std::optional<TextProblem> FirstTextProblem(absl::string_view text, const google::protobuf::Descriptor& type,
                                             bool accepted);
 

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-// "LINE:COLUMN MESSAGE", both from 0; empty if there is no problem.
+// Returns the problem as "LINE:COLUMN MESSAGE", both counted from 0; "" if there is none.
 std::string Found(const std::string& text, const google::protobuf::Descriptor* type, bool accepted = false) {
   const std::optional<TextProblem> problem = FirstTextProblem(text, *type, accepted);
   return problem.has_value() ? absl::StrCat(problem->line, ":", problem->column, " ", problem->message) : "";

@@ -51,14 +51,14 @@ absl::Status ErrorAt(absl::string_view source, int line, int column, absl::strin
   return absl::InvalidArgumentError(absl::StrCat(source, ":", line + 1, ":", column + 1, ": ", message));
 }
 
-// True for messages that people write. Only these get a tree of the places of their fields. A program or a trace has
-// too many fields for that, because they grow with the number of actions.
+// True for types of messages that people write. The reader records the places of all fields only for these types.
+// Programs and traces have too many fields for that, because their size grows with the number of actions.
 bool IsSpec(const Descriptor& type) {
   const std::string& name = type.full_name();
   return name == "weft.Recipe" || name == "weft.Plan" || name == "weft.Cluster" || name == "weft.Runtime";
 }
 
-// Refuses zeros that were written and would be taken for another value. `tree` has the place of every field.
+// Refuses zeros that somebody wrote and that would be taken for another value. `tree` has the place of every field.
 absl::Status CheckZeros(const Message& message, const TextFormat::ParseInfoTree& tree, absl::string_view source,
                         const std::string& path) {
   const Descriptor& type = *message.GetDescriptor();
@@ -91,7 +91,7 @@ absl::Status CheckZeros(const Message& message, const TextFormat::ParseInfoTree&
 // The result of protobuf's own parser.
 struct Attempt {
   FirstError errors;
-  // Filled for specs only.
+  // The places of the fields, for specs only.
   TextFormat::ParseInfoTree places;
   bool accepted = false;
 };
@@ -126,7 +126,7 @@ absl::Status ReadText(absl::string_view text, absl::string_view source, Message*
   const bool accepted = attempt->accepted;
   const FirstError& errors = attempt->errors;
   const std::optional<TextProblem> problem = FirstTextProblem(text, type, accepted);
-  // The parser reads past a wrong value before it reports the error.
+  // The parser reads past a wrong value before it reports it, so an earlier position may be the place of the error.
   const auto before_parser = [&] {
     return errors.line() < 0 ||
            std::make_pair(problem->line, problem->column) <= std::make_pair(errors.line(), errors.column());

@@ -58,7 +58,7 @@ TEST(TextReader, EnumsAreReadInAnyCase) {
   const absl::Status status =
       ReadText("recompute { mode: Fit }\n\tprecision\t{ compute: bf16 master: FP32 } # fit\n zero { reshard: 'x'",
                "file", &plan);
-  // The error names the place in the original text.
+  // The error names the place in the text as it was given.
   EXPECT_THAT(std::string(status.message()), StartsWith("file:3:18: plan.zero.reshard"));
   ASSERT_TRUE(ReadText("recompute { mode: Fit }\n\tprecision\t{ compute: bf16 master: FP32 } schedule { name: \"fit\" "
                        "scaling: forward_doubling } # fit",
@@ -88,7 +88,7 @@ TEST(TextReader, AWrittenZeroIsNotTakenForNone) {
 }
 
 TEST(TextReader, MessagesAreSoDeepAndNoDeeper) {
-  // A program contains its evaluation program, which may contain another one.
+  // A program contains its evaluation program, whose type allows another one inside.
   const auto nested = [](int levels) {
     std::string text;
     for (int i = 0; i < levels; ++i) text += "evaluation { ";
@@ -98,7 +98,7 @@ TEST(TextReader, MessagesAreSoDeepAndNoDeeper) {
   EXPECT_THAT(ErrorOf<Program>(nested(kMaxMessageDepth + 1)), StartsWith("file:1:"));
 }
 
-// Every prefix of a file gives another plan than the whole file, or an error that names the place.
+// Every prefix of a file gives another plan than the whole file does, or an error that names the place.
 TEST(TextReader, APartOfAFileIsNeverTheWhole) {
   const std::string whole = kPlan;
   Plan plan;

@@ -62,7 +62,7 @@ Content ContentOf(const WireField& field) {
 }
 
 std::vector<WireTag> TagsOf(const Descriptor& type, const std::vector<WireField>& fields) {
-  // No contract has so many fields and oneofs.
+  // WireTag::once has 64 bits. No contract has more fields and oneofs than that.
   if (type.field_count() + type.real_oneof_decl_count() > 64) return {};
   std::vector<WireTag> tags(8 * fields.size());
   for (size_t number = 0; number < fields.size(); ++number) {

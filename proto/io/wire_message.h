@@ -1,5 +1,5 @@
-// Tables of the fields and tags that may occur in the bytes of a message type, for code that walks the bytes. Internal
-// to the readers of this folder.
+// Tables of the fields and tags that may occur in the bytes of a message type, for code that walks through the bytes.
+// Only the readers of this folder use this header.
 #ifndef WEFT_PROTO_IO_WIRE_MESSAGE_H_
 #define WEFT_PROTO_IO_WIRE_MESSAGE_H_
 
@@ -17,18 +17,18 @@ enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kLength = 2, kFixed32 = 5 }
 
 struct WireMessage;
 
-// Properties of a field, kept because the readers need them again and again.
+// Properties of a field. They are cached because the readers need them again and again.
 struct WireField {
   const google::protobuf::FieldDescriptor* field = nullptr;
   WireType wire_type = kVarint;
   google::protobuf::FieldDescriptor::Type type = google::protobuf::FieldDescriptor::TYPE_INT32;
-  // The index in the order of declaration.
+  // The field's index in the order of declaration.
   int index = 0;
   bool repeated = false;
   bool has_zero_rule = false;
-  // The index of its oneof in the message, -1 = it is in none.
+  // The index of the field's oneof in the message; -1 = the field is in no oneof.
   int oneof = -1;
-  // Set for fields that are messages.
+  // Set only for fields that are messages.
   const WireMessage* message = nullptr;
   const google::protobuf::EnumDescriptor* values = nullptr;
 };
@@ -48,14 +48,15 @@ enum class Content : uint8_t {
   kMessage,
 };
 
-// A tag, as LooksRight uses it.
+// The properties of a tag that LooksRight needs.
 struct WireTag {
   Content content = Content::kUnknown;
   bool packed = false;
   bool has_zero_rule = false;
-  // For enums: one bit for each value below 64.
+  // For enums: a set of bits. Bit v is 1 if v is a value of the enum (values below 64 only).
   uint64_t small_values = 0;
-  // The bits of this field (unless it is repeated) and of its oneof. Each bit may occur only once in a message.
+  // A bit for this field, unless it is repeated, and a bit for its oneof, if it has one. No bit may occur twice in a
+  // message.
   uint64_t once = 0;
   const WireField* field = nullptr;
   const WireMessage* message = nullptr;
@@ -68,7 +69,7 @@ struct WireMessage {
   std::vector<WireTag> tags;
 };
 
-// The tables of some types and of the types within them. References to them stay valid.
+// The tables of some types and of the types of their fields. References to the tables stay valid.
 class WireMessages {
  public:
   const WireMessage& Of(const google::protobuf::Descriptor& type);
@@ -77,7 +78,7 @@ class WireMessages {
   std::map<const google::protobuf::Descriptor*, WireMessage> messages_;
 };
 
-// Protobuf omits every zero except -0. These are the bytes of -0.
+// The bytes of -0, the only zero that protobuf does not omit.
 inline constexpr absl::string_view kMinusZeroBytes("\0\0\0\0\0\0\0\x80", 8);
 
 }  // namespace weft

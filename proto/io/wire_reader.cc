@@ -19,8 +19,8 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 
-// Checks the bytes of a message against the descriptors. Stores nothing; finds out whether protobuf would read all of
-// them.
+// Checks the bytes of a message against the descriptors, without storing values. Finds out whether protobuf would read
+// everything that the bytes say.
 class WireChecker {
  public:
   WireChecker(absl::string_view bytes, absl::string_view source) : bytes_(bytes), source_(source) {}
@@ -71,8 +71,8 @@ class WireChecker {
 
   bool CheckMessage(const WireMessage& type, size_t end) {
     if (path_.size() > kMaxMessageDepth) return Error(absl::StrCat("more than ", kMaxMessageDepth, " levels"));
-    // Counts how often each field occurs, and marks each oneof that occurs. No contract has more fields and oneofs than
-    // these arrays; beyond them, duplicates would not be found.
+    // Counts how often each field and each oneof occurs. No contract has more fields and oneofs than these arrays have
+    // elements; for more, duplicates would not be found.
     std::array<int, 64> seen{};
     std::array<bool, 16> oneof_seen{};
     while (position_ < end) {

@@ -21,7 +21,7 @@ template <typename Message = Recipe>
 std::string Refusal(const std::string& bytes) {
   Message message;
   const absl::Status status = ReadWire(bytes, "f", &message);
-  // ReadWire and protobuf read the same message from bytes that ReadWire accepts.
+  // If ReadWire accepts the bytes, protobuf reads the same message from them.
   if (status.ok()) {
     Message other;
     EXPECT_TRUE(other.ParseFromString(bytes));
@@ -41,7 +41,7 @@ TEST(WireReader, ReadsWhatIsWritten) {
   Recipe read;
   read.set_steps(3);
   ASSERT_EQ(ReadWire(recipe.SerializeAsString(), "f", &read), absl::OkStatus());
-  // The previous content of the message is gone.
+  // The previous content of the message must be gone.
   EXPECT_EQ(read.SerializeAsString(), recipe.SerializeAsString());
   EXPECT_EQ(Refusal(""), "");
   // Fields may come in any order, and numbers may have more bytes than they need.
@@ -52,7 +52,7 @@ TEST(WireReader, NamesTheByteAndTheField) {
   // After two good bytes comes field 13, which a recipe does not have.
   EXPECT_EQ(Refusal(Bytes({0x08, 5, 0x68, 1})),
             "f: byte 2: recipe: unknown field number 13; a newer weft wrote the file, or the file is damaged");
-  // Field 9 is lr, in which there is no field 15.
+  // Field 9 is lr, and lr has no field 15.
   EXPECT_THAT(Refusal(Bytes({0x4a, 2, 0x78, 1})), HasSubstr("f: byte 2: recipe.lr: unknown field number 15"));
   // Field 7 is adamw, and its field 5 is overrides: the error is in the second of them.
   EXPECT_THAT(Refusal(Bytes({0x3a, 6, 0x2a, 0, 0x2a, 2, 0x18, 1})),

@@ -1,8 +1,9 @@
-// Fields without presence whose zero stands for another value. A reader cannot tell such a zero from a field that is
-// not given.
+// Finds zeros that somebody wrote into fields in which a zero stands for another value. These fields have no presence,
+// so a zero looks like a field that is not given.
 //
-// A zero that somebody writes into such a field would silently become another value: `steps: 0` would train one step.
-// Readers of text and JSON, and --set, refuse it. The writer of JSON writes null, which counts as absent.
+// If somebody writes a zero into such a field, it would silently become another value: `steps: 0` would train one step.
+// Readers of text and JSON, and --set, therefore refuse it. The writer of JSON writes null for it, which counts as
+// absent.
 #ifndef WEFT_PROTO_IO_WRITTEN_ZERO_H_
 #define WEFT_PROTO_IO_WRITTEN_ZERO_H_
 
@@ -15,7 +16,7 @@
 namespace weft {
 
 struct ZeroRule {
-  // The full name: "weft.Recipe.steps".
+  // Full name of the field, such as "weft.Recipe.steps".
   absl::string_view field;
   // Text for errors: what a written value may be, and what leaving the field out means.
   absl::string_view allowed;
@@ -30,8 +31,8 @@ bool HasZeroRule(const google::protobuf::FieldDescriptor& field);
 // True if the field has a rule and holds its zero: 0, an empty string or an unspecified enum value.
 bool HoldsUnwritableZero(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field);
 
-// Returns "recipe.steps = 0 must be at least 1; the default is 1" if the field, which was written,
-// HoldsUnwritableZero.
+// Call for a field that was written. If the field HoldsUnwritableZero, returns an error such as "recipe.steps = 0 must
+// be at least 1; the default is 1".
 absl::Status CheckWritten(const google::protobuf::Message& message, const google::protobuf::FieldDescriptor& field,
                           absl::string_view path);
 

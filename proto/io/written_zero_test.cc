@@ -33,7 +33,7 @@ struct Leaf {
   std::string full_name() const { return field().full_name(); }
 };
 
-// Finds the fields with a single value that have no presence, so that zero cannot be told from "not given".
+// Finds the fields that have a single value and no presence, so that zero cannot be told from "not given".
 void AddLeaves(const Descriptor& type, std::vector<const FieldDescriptor*> path, std::vector<Leaf>* leaves) {
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
@@ -224,7 +224,7 @@ TEST(WrittenZero, MinusZeroIsRefusedInBinary) {
           field->is_repeated() ? reflection.AddMessage(message, field) : reflection.MutableMessage(message, field);
     }
     const std::string bytes = root->SerializeAsString();
-    // Skip the field if protobuf treats -0 as the default and does not write it.
+    // Skip the field if protobuf does not write -0, because it takes it for the default.
     if (bytes.find('\x80') == std::string::npos) continue;
     ++tried;
     const std::unique_ptr<Message> read = NewRoot(leaf);

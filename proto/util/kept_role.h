@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// Returns the role of the copy of a buffer of `role`; NO_ROLE if an update does not change such buffers.
+// Returns the role that the copy of a buffer of role `role` has; NO_ROLE if an update does not change such buffers.
 inline BufferRole KeptRoleOf(BufferRole role) {
   switch (role) {
     case PARAM:

@@ -1,5 +1,5 @@
 // A text with everything that the duration of a step on a device depends on: kernel, types, options and shapes.
-// Measured durations are kept under this key (KernelRate.kernel), and looked up by it. kernels/kernel_key.h makes it.
+// Measured durations are stored and looked up under this key (KernelRate.kernel). kernels/kernel_key.h makes it.
 //
 //   KERNEL types[ option]... extents
 //   MATMUL bf16*3>bf16 tb 16384x4800x1600          rows, columns and depth

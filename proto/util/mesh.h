@@ -25,16 +25,16 @@ int64_t CoordinatesRank(const Mesh& mesh, const std::vector<int64_t>& coordinate
 // Coordinate of `rank` on `axis`; 0 if the mesh does not list it.
 int64_t AxisCoordinate(const Mesh& mesh, int64_t rank, absl::string_view axis);
 
-// The rank that `peer` names as seen from `rank`.
+// Returns the rank that `peer` means, as seen from `rank`.
 int64_t PeerRank(const Mesh& mesh, int64_t rank, const Peer& peer);
 
-// SubsetCoordinates returns the coordinates on an axis of `size` that take part, ascending, as seen from coordinate
-// `own`. SubsetSize returns their number.
+// SubsetCoordinates returns the coordinates on an axis that take part, ascending, as seen from coordinate `own`. `size`
+// is the size of the axis. SubsetSize returns the number of these coordinates.
 std::vector<int64_t> SubsetCoordinates(const AxisSubset& subset, int64_t size, int64_t own);
 int64_t SubsetSize(const AxisSubset& subset, int64_t size);
 
-// The members of `group` as seen from `rank`, ascending. They may lack `rank` itself if the group lists other
-// coordinates than those of `rank`.
+// The members of `group` as seen from `rank`, ascending. They do not contain `rank` itself if the group lists
+// coordinates and the coordinate of `rank` is not among them.
 std::vector<int64_t> GroupMembers(const Mesh& mesh, int64_t rank, const Group& group);
 
 // The number of members of `group`, which is the same for all ranks.

@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// data is innermost: rank = data + 2 * pipe.
+// A mesh with data innermost: rank = data + 2 * pipe.
 Mesh DataPipe(int64_t data, int64_t pipe) {
   Mesh mesh;
   MeshAxis* axis = mesh.add_axes();
@@ -85,7 +85,7 @@ TEST(MeshTest, BlocksAndStridesAreThoseOfTheCaller) {
   EXPECT_THAT(GroupMembers(mesh, 8, block), ElementsAre(6, 7, 8));
   EXPECT_THAT(GroupMembers(mesh, 3, stride), ElementsAre(1, 3, 5));
   EXPECT_THAT(GroupMembers(mesh, 10, stride), ElementsAre(6, 8, 10));
-  // A block of one is the rank alone, and so is a stride of the whole axis.
+  // A block of size 1 contains only the rank itself, and so does a stride of the whole axis.
   block.mutable_axes(0)->set_block(1);
   stride.mutable_axes(0)->set_stride(6);
   EXPECT_THAT(GroupMembers(mesh, 4, block), ElementsAre(4));

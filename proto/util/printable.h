@@ -9,7 +9,7 @@
 
 namespace weft {
 
-// Returns `text` with all characters spelled out that a terminal would obey, or that would change the displayed order.
+// Returns `text`, but spells out all characters that a terminal would obey or that would change the displayed order.
 // Control characters and bytes that are not UTF-8 become \xNN. Control characters beyond ASCII (C1), ends of lines and
 // paragraphs, and marks, embeddings, overrides and isolates of direction (Unicode's Bidi_Control) become \uNNNN.
 std::string Printable(absl::string_view text);

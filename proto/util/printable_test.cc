@@ -25,7 +25,8 @@ TEST(PrintableTest, ControlCharactersAreBytes) {
 
 TEST(PrintableTest, BytesThatAreNoUtf8AreShownOneByOne) {
   EXPECT_EQ(Printable("\xff"), "\\xff");
-  // Each text has a sequence that is cut off by text, by the end, or by the beginning of another sequence.
+  // In each text, a sequence of several bytes is cut off: by other text, by the end, or by the beginning of another
+  // sequence.
   EXPECT_EQ(Printable("é\xc3z"), "é\\xc3z");
   EXPECT_EQ(Printable("z\xe2\x80"), "z\\xe2\\x80");
   EXPECT_EQ(Printable("\xf0\xf0\x9f\x99\x82"), "\\xf0🙂");
@@ -37,7 +38,7 @@ TEST(PrintableTest, BytesThatAreNoUtf8AreShownOneByOne) {
 TEST(PrintableTest, EscapesControlCharactersBeyondAscii) {
   // These are C1 control characters: operating system command and next line.
   EXPECT_EQ(Printable("a" + Utf8(0x9d) + "b" + Utf8(0x85)), "a\\u009db\\u0085");
-  // A terminal would show "gpttext".
+  // Without escapes, a terminal would show "gpttext".
   EXPECT_EQ(Printable("gpt" + Utf8(0x202e) + "txet" + Utf8(0x202c)), "gpt\\u202etxet\\u202c");
 }
 

@@ -38,7 +38,8 @@ const Buffer* StateBuffer(const Template& t, int tensor, StatePart part) {
 }
 
 int64_t CheckpointBytes(const Program& program) {
-  // By tensor and part: the bytes of an element where the part is stored; a master weight replaces a parameter.
+  // For each tensor and part: the bytes of one element as it is stored. If there are master weights, they are stored
+  // instead of the parameter.
   std::vector<std::array<int64_t, std::size(kStateParts)>> element(program.tensors_size());
   for (const Template& t : program.templates()) {
     for (const Buffer& buffer : t.buffers()) {

@@ -1,4 +1,4 @@
-// The parts that the optimizer keeps of a logical tensor: what checkpoints hold.
+// The parts of a logical tensor's state: the weight and the optimizer's moments. Checkpoints hold these parts.
 #ifndef WEFT_PROTO_UTIL_STATE_PART_H_
 #define WEFT_PROTO_UTIL_STATE_PART_H_
 

@@ -34,7 +34,8 @@ class AddressSet {
   std::map<uint64_t, uint64_t> by_end_;
 };
 
-// Returns the data that a step writes. SQUARED_NORM writes only its slot of the tensor that all norms share.
+// Returns the data that a step writes to `output`. SQUARED_NORM writes only its own element of the tensor that all
+// norms share.
 StepTouch WrittenBy(const PlacedStep& use, size_t output) {
   StepTouch touch = use.outputs[output];
   if (use.step->kernel() != SQUARED_NORM) return touch;
@@ -111,9 +112,9 @@ class RangeBuilder {
   std::vector<Launch> launches_;
 };
 
-// The gradients of a norm's weights share a launch with the gradient of its input if the norm has more than
-// kMinSummedNorm and at most kMaxSummedNorm columns. In that case a block of the device computes one row and has memory
-// for the sums.
+// Bounds on the columns of a norm. The gradients of the norm's weights share a launch with the gradient of its input if
+// the norm has more than kMinSummedNorm and at most kMaxSummedNorm columns. In this case one block of threads computes
+// one row and has memory for the sums.
 constexpr int64_t kMinSummedNorm = 1024, kMaxSummedNorm = 8192;
 
 bool IsNorm(Kernel kernel) { return kernel == LAYER_NORM || kernel == RMS_NORM; }
@@ -124,9 +125,9 @@ bool IsSum(const PlacedStep& use) {
          use.outputs.size() == 1 && use.outputs[0].dtype != EXACT192;
 }
 
-// `second` reads output 0 of `first` as its input `link`. Returns true if both may run together, row by row. Neither
-// may write data that the other uses for something else. There is one exception: `second` may write exactly over an
-// input of `first`, because `first` has read each row by then.
+// `second` reads output 0 of `first` as its input `link`. Returns true if both steps may run together, row by row.
+// Neither step may write data that the other uses in another way. There is one exception: `second` may write exactly
+// over an input of `first`, because `first` has read each row by then.
 bool RunTogether(const PlacedStep& first, const PlacedStep& second, size_t link) {
   for (const StepTouch& written : second.outputs) {
     for (const StepTouch& touch : first.outputs) {
@@ -144,7 +145,7 @@ bool RunTogether(const PlacedStep& first, const PlacedStep& second, size_t link)
   return true;
 }
 
-// The index of the input of the ADD that is `tensor`; -1 if neither or both are.
+// Returns which of the two inputs of the ADD is `tensor`; -1 if neither or both are.
 int LinkOf(const PlacedStep& sum, const StepTouch& tensor) {
   const bool first = sum.inputs[0] == tensor, second = sum.inputs[1] == tensor;
   return first == second ? -1 : first ? 0 : 1;
@@ -201,7 +202,7 @@ StepRange AlikeRunAt(absl::Span<const PlacedStep> steps, int s, Follows follows)
   return count < 2 ? StepRange() : StepRange{s, count, {std::move(launch)}};
 }
 
-// The run that begins with step `s`; empty if there is none.
+// Returns the run (step_runs.h, FindNormRuns) that begins with step `s`; empty if there is none.
 StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   const auto follows = [&](int next) {
     return next < static_cast<int>(steps.size()) && IsCompute(steps[next]) && !steps[next].waits &&
@@ -229,8 +230,8 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   const int link = LinkOf(sum, first.outputs[0]);
   if (link < 0 || !RunTogether(first, sum, static_cast<size_t>(link))) return {};
   if (!weights) return {s, 2, {{s, at}}};
-  // If the gradients of the weights have a separate launch, it runs first, because the sum may overwrite what they
-  // read.
+  // If the gradients of the norm's weights have a launch of their own, it runs first, because the sum may overwrite
+  // what they read.
   const PlacedStep& of_weights = steps[s + 1];
   Touched before;
   before.Add(of_weights);
@@ -241,8 +242,8 @@ StepRange NormRunAt(absl::Span<const PlacedStep> steps, int s) {
   return bias ? StepRange{s, 4, {{s, s + 1, at, at + 1}}} : StepRange{s, 3, {{s, s + 1, at}}};
 }
 
-// True if steps of the kernel can share launches. `updates`: the action runs updates; otherwise it belongs to a
-// microbatch.
+// True if steps of the kernel can share launches. `updates` is true for an action that belongs to no microbatch
+// (RunsUpdates).
 bool IsJoined(Kernel kernel, bool updates) {
   switch (kernel) {
     case ADAMW:
@@ -390,8 +391,8 @@ const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step) {
 Step AsOneStep(const Segment& segment, absl::Span<const int> launch) {
   int largest = launch[0];
   int64_t flops = 0, bytes = 0, read_again = 0;
-  // If all steps of a launch have one kernel, no step uses the output of another, and the inputs that they share have
-  // only a few numbers.
+  // True if all steps of the launch have one kernel. Then no step uses the output of another, and the inputs that they
+  // share are so small that they may be counted repeatedly.
   const bool alike = std::all_of(launch.begin(), launch.end(), [&](int step) {
     return segment.steps(step).kernel() == segment.steps(launch[0]).kernel();
   });

@@ -1,11 +1,11 @@
 // Finds neighboring steps that the executor runs on a GPU in fewer launches than there are steps. The executor calls
-// this for prepared programs, and predictions call it for programs as they are.
+// this for prepared programs. Predictions call it for programs as the compiler makes them.
 //
 // There are two kinds. At the end of an optimizer step, every tensor has several steps, most of them too small to fill
-// a device. Steps of one key (RunKey) that touch no data of each other share a launch. Within a microbatch, a step
-// joins the step before it if it would read data that this step still has in registers. A norm shares a launch with the
-// neighboring ADD of the residual stream, which precedes the norm in the forward pass and follows it in the backward
-// pass. Gradients of norm weights and of biases are sums over rows. They join the step that makes the rows.
+// a device. Steps with the same key (RunKey) that touch no data of each other share a launch. Within a microbatch, a
+// step joins the step before it if it would read data that this step still has in registers. A norm shares a launch
+// with the neighboring ADD of the residual stream, which precedes the norm in the forward pass and follows it in the
+// backward pass. Gradients of norm weights and of biases are sums over rows. They join the step that makes the rows.
 #ifndef WEFT_PROTO_UTIL_STEP_RUNS_H_
 #define WEFT_PROTO_UTIL_STEP_RUNS_H_
 
@@ -39,12 +39,12 @@ struct PlacedStep {
   bool waits = false, awaited = false;
 };
 
-// Neighboring steps of an action that run as one unit, when the first of them is due.
+// Neighboring steps of an action that run as one unit. The unit starts when its first step is due.
 struct StepRange {
   int first = 0;
   int count = 0;
-  // The launches in their order. Each launch lists the numbers of its steps in the action, ascending. Several steps of
-  // a launch run as one.
+  // The launches in their order. Each launch lists the numbers of its steps in the action, ascending. A launch with
+  // several steps runs them as one.
   std::vector<std::vector<int>> launches;
 
   friend auto operator<=>(const StepRange&, const StepRange&) = default;
@@ -53,7 +53,7 @@ struct StepRange {
 // True if FindUpdateRuns applies to the action, because it belongs to no microbatch. Otherwise FindNormRuns applies.
 bool RunsUpdates(ActionKind kind);
 
-// A key of numbers: steps with equal keys may share a launch. Empty for a step that never shares one.
+// A key made of numbers. Steps with equal keys may share a launch. The key is empty for a step that never shares one.
 using RunKeyNumbers = absl::InlinedVector<uint64_t, 16>;
 RunKeyNumbers RunKey(const PlacedStep& use);
 
@@ -75,15 +75,17 @@ std::vector<StepRange> FindNormRuns(absl::Span<const PlacedStep> steps);
 // Calls FindUpdateRuns if RunsUpdates(kind), otherwise FindNormRuns.
 std::vector<StepRange> FindStepRuns(ActionKind kind, absl::Span<const PlacedStep> steps);
 
-// Returns the steps of an action as the program states them; none for communication. Addresses are offsets in the
-// arenas of device and host. Steps that can never share a launch have no tensors. Indices must be in range (P2).
+// Returns the steps of an action, with their tensors as the program places them; none for communication. Addresses are
+// offsets in the arenas of device and host. Steps that can never share a launch have no tensors. Indices must be in
+// range (P2).
 std::vector<PlacedStep> PlacedStepsOf(const Program& program, const Template& of, const Action& action);
 
 // The range that contains `step`; null if there is none. `ranges` ascend.
 const StepRange* RangeOf(absl::Span<const StepRange> ranges, int step);
 
-// Returns a launch as one step: the step with the most bytes (the first of several), with the work of all steps. If the
-// kernels differ, a tensor that one step makes or reads is not counted again when a later step reads it.
+// Returns one step that stands for a whole launch. It is the step with the most bytes (the first of several), with the
+// work of all steps. If the kernels differ, a tensor that one step makes or reads is not counted again when a later
+// step reads it.
 Step AsOneStep(const Segment& segment, absl::Span<const int> launch);
 
 }  // namespace weft

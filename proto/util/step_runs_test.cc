@@ -72,7 +72,7 @@ TEST(UpdateRunsTest, KernelsThatTakeTurns) {
     exact.Proto(3 * i + 2).mutable_attributes()->set_slot(i);
   }
   EXPECT_EQ(exact.Updates(), (Runs{{0, 9, {{0, 3, 6}, {1, 4, 7}, {2, 5, 8}}}}));
-  // Each round writes its result in the place of the result before.
+  // Each round writes its result over the result of the round before.
   Steps shared;
   for (int i = 0; i < 2; ++i) {
     shared.Add(EXACT_ROUND, {{100 * i, 60}}, {{1000, 10}});
@@ -224,7 +224,8 @@ TEST(NormRunsTest, AGradientAndItsSum) {
   EXPECT_EQ(Backward(false).Norms(), two);
   EXPECT_EQ(Backward(true).Norms(), three);
   EXPECT_EQ(Backward(true, {300, 100}).Norms(), three);
-  // The sum may overwrite an input of the norm's backward: the gradients of the weights have read this input before.
+  // The sum may overwrite an input of the norm's backward, because the gradients of the weights have already read this
+  // input.
   EXPECT_EQ(Backward(false, {0, 100}).Norms(), two);
   EXPECT_EQ(Backward(true, {0, 100}).Norms(), three);
   EXPECT_EQ(Backward(true, {50, 100}).Norms(), Runs());
@@ -239,7 +240,7 @@ TEST(NormRunsTest, AGradientAndItsSum) {
   }
 }
 
-// The same backward with rows that are long enough, for a norm with or without a mean, and with the gradient of the
+// Like Backward(), but with rows that are long enough, for a norm with or without a mean, and with the gradient of the
 // bias after the sum. The gradients of weights and bias are accumulated.
 constexpr int kLong = 2000;
 // A norm needs more than kMinSummedNorm and at most kMaxSummedNorm columns.

@@ -15,7 +15,7 @@ int EditDistance(absl::string_view a, absl::string_view b) {
   const std::string x = absl::AsciiStrToLower(a.substr(0, kLimit));
   const std::string y = absl::AsciiStrToLower(b.substr(0, kLimit));
   const int columns = static_cast<int>(y.size()) + 1;
-  // Optimal string alignment: rows i-2, i-1 and i of the usual table.
+  // Computes the optimal string alignment. The vectors are rows i-2, i-1 and i of the usual table.
   std::vector<int> before(columns), previous(columns), row(columns);
   for (int j = 0; j < columns; ++j) row[j] = j;
   for (int i = 1; i <= static_cast<int>(x.size()); ++i) {
@@ -31,15 +31,15 @@ int EditDistance(absl::string_view a, absl::string_view b) {
 }
 
 std::string Nearest(absl::string_view name, absl::Span<const std::string> candidates) {
-  // A name with this many letters may be an unfinished name rather than a slip.
+  // A name with at least this many letters may be an unfinished name rather than a typing error.
   constexpr size_t kBegun = 3;
   std::string best;
   bool best_begun = false;
   int best_distance = 0;
   for (const std::string& candidate : candidates) {
     const int distance = EditDistance(name, candidate);
-    // In an unfinished name all letters are right, no matter how many are missing. If more than half of the letters are
-    // wrong, the name is another word, not a slip.
+    // In an unfinished name all letters are right, no matter how many are missing. Otherwise, a name with more than
+    // half of its letters wrong is another word, not a typing error.
     const bool begun = name.size() >= kBegun && absl::StartsWithIgnoreCase(candidate, name);
     if (!begun && 2 * distance > static_cast<int>(std::max(name.size(), candidate.size()))) continue;
     if (best.empty() || begun > best_begun || (begun == best_begun && distance < best_distance)) {

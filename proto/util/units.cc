@@ -28,7 +28,7 @@ int64_t DTypeBytes(DType dtype) {
       return 1;
     case EXACT192:
       return 24;
-    // Includes TF32, because nothing is stored in it.
+    // Other types, and TF32, have no size, because nothing is stored in them.
     default:
       return 0;
   }

@@ -17,7 +17,7 @@ std::string BytesText(int64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes);
   int unit = 0;
-  // Divide from 1023.5 on: 1023.95 would print as 1024.
+  // The limit is 1023.5 instead of 1024, because 1023.95 would print as 1024.
   while (std::abs(value) >= 1023.5 && unit < 6) value /= 1024, ++unit;
   return absl::StrCat(Digits(value), " ", kUnits[unit]);
 }

@@ -63,7 +63,7 @@ bool IsAsciiText(absl::string_view text) {
     bad |= (word - kOnes) | word;
   }
   if (i < text.size() && i > 0) {
-    // Check the last eight bytes, some of them again.
+    // Check the last eight bytes. Some of them may have been checked already.
     std::memcpy(&word, text.data() + text.size() - sizeof(word), sizeof(word));
     bad |= (word - kOnes) | word;
     i = text.size();

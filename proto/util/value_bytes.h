@@ -10,8 +10,8 @@
 namespace weft {
 
 // Returns the bytes of a value: the number of its elements times the bytes of one element. Returns 0 if the type has no
-// size, and nullopt if an extent is negative or there are more than 2^62 elements or bytes. A proven program has no
-// such value.
+// size. Returns nullopt if an extent is negative or there are more than 2^62 elements or bytes, which a proven program
+// does not have.
 std::optional<int64_t> ValueBytes(const Value& value);
 
 }  // namespace weft

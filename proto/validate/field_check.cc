@@ -12,8 +12,8 @@ namespace weft {
 
 namespace {
 
-// True if the value is at least 0 and has no sign. -0 is refused as a slip, though it compares equal to 0. NaN fails
-// every comparison.
+// True if the value is at least 0 and has no sign. -0 compares equal to 0, but it is refused as a typing error. NaN
+// fails every comparison.
 bool AtLeastZero(double value) { return value >= 0 && !std::signbit(value); }
 
 }  // namespace

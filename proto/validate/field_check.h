@@ -24,7 +24,7 @@ absl::Status CheckWithin(absl::string_view path, int64_t value, int64_t low, int
 
 // Refuses values that are not finite or below 0.
 absl::Status CheckNotNegative(absl::string_view path, double value);
-// From 0 to 1e30: no value of a normal distribution in FP32 with this deviation overflows.
+// Refuses values outside [0, 1e30]. With these deviations, no value of a normal distribution overflows FP32.
 absl::Status CheckDeviation(absl::string_view path, double value);
 // Refuses values that are not finite or not greater than 0.
 absl::Status CheckPositive(absl::string_view path, double value);

@@ -29,7 +29,7 @@ TEST(FieldCheckTest, Integers) {
   EXPECT_EQ(Said(CheckWithin("a.b", 4, 1, 3)), "a.b = 4 must be at most 3");
 }
 
-// NaN is in no range.
+// NaN lies in no range.
 TEST(FieldCheckTest, Numbers) {
   for (const double good : {0.0, 1e-300, 1e308}) EXPECT_EQ(Said(CheckNotNegative("x", good)), "");
   for (const double bad : {-0.0, -1e-300, kInfinity, kNan}) {

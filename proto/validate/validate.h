@@ -15,15 +15,16 @@
 
 namespace weft {
 
-// Fills the defaults of recipe.proto. Afterwards an optimizer with all its values, lr with peak and decay, clip_norm,
-// microbatch_sequences and steps are set. `dropout` and `init.normal` stay absent if the recipe does not give them,
-// because their defaults come from the model (its config's initializer_range, or 0.02).
+// Fills the defaults of recipe.proto. Afterwards these fields are set: an optimizer with all its values, lr with peak
+// and decay, clip_norm, microbatch_sequences, and steps. `dropout` and `init.normal` stay absent if the recipe does not
+// give them, because their defaults come from the model (its config's initializer_range, or 0.02).
 absl::Status ValidateAndResolve(Recipe* recipe);
 
-// Fills the defaults of plan.proto. The defaults of `precision` depend on the device: of the supported combinations
-// that agree with the fields that are set, bf16 mixed precision comes first on devices whose bf16 peak is at least 1.5
-// times the fp32 peak, otherwise fp32. Afterwards `loss_scale` has `fixed`, or `initial` and `growth_interval`, or is
-// absent (none). Names of schedules and collectives are checked by their registries.
+// Fills the defaults of plan.proto. The defaults of `precision` depend on the device. If the device's bf16 peak is at
+// least 1.5 times its fp32 peak, bf16 mixed precision is preferred, otherwise fp32. The defaults are the first
+// supported combination, in this order, that agrees with the fields that are set. Afterwards `loss_scale` has `fixed`,
+// or `initial` and `growth_interval`, or is absent (none). The registries of schedules and collectives check their
+// names.
 absl::Status ValidateAndResolve(Plan* plan, const Device& device);
 
 // True if `status` refuses a combination of the fields of plan.precision, not a single field.

@@ -15,7 +15,8 @@ namespace {
 
 using Numbers = google::protobuf::RepeatedField<int64_t>;
 
-// Checks that all numbers of a list are in 0..count-1 and no two are equal. `what` names the count.
+// Checks that all numbers of a list are in 0..count-1 and that no two are equal. `what` names the things that are
+// counted.
 absl::Status CheckNumbers(const std::string& path, const Numbers& numbers, int64_t count, absl::string_view what) {
   std::set<int64_t> seen;
   for (int i = 0; i < numbers.size(); ++i) {
@@ -41,7 +42,7 @@ absl::Status CheckUpToOne(const std::string& path, double value) {
   return value >= 0 && value <= 1 ? absl::OkStatus() : BadField(path, value, "at least 0 and at most 1");
 }
 
-// Refuses a figure that only other kinds of fabric have.
+// Refuses a figure that only other kinds of fabric use.
 absl::Status CheckUnused(const std::string& path, double value, FabricKind kind) {
   if (value == 0) return absl::OkStatus();
   return BadField(path, value, absl::StrCat("0: a fabric of kind ", FabricKind_Name(kind), " has no such figure"));
@@ -62,7 +63,7 @@ absl::Status ValidateTorus(const Cluster& cluster) {
   int64_t product = 1;
   for (int i = 0; i < torus.size(); ++i) {
     WEFT_RETURN_IF_ERROR(CheckWithin(absl::StrCat("cluster.fabric.torus[", i, "]"), torus[i], 1, cluster.nodes()));
-    // Both factors are below 2^31.
+    // Both factors are below 2^31, so the product does not overflow.
     if (product <= cluster.nodes()) product *= torus[i];
   }
   if (product == cluster.nodes()) return absl::OkStatus();
@@ -81,7 +82,7 @@ absl::Status ValidateLink(const std::string& path, const Link& link) {
 }
 
 absl::Status ValidateNodeLinks(const Cluster& cluster) {
-  // The most devices of a node in which all pairs are linked.
+  // The most devices of a node if every pair of devices has its own link.
   constexpr int64_t kMaxAllPairs = 256;
   const NodeLinks& links = cluster.node_links();
   const std::string path = "cluster.node_links";
@@ -174,7 +175,7 @@ absl::Status ValidateOthers(const Cluster& cluster) {
     WEFT_RETURN_IF_ERROR(
         CheckNumbers(path + ".devices", row.devices(), cluster.devices_per_node(), "cluster.devices_per_node"));
     if (row.has_device()) WEFT_RETURN_IF_ERROR(ValidateDevice(path + ".device", row.device()));
-    // Speeds are counted in millionths.
+    // Speeds are stored in millionths, which limits their range.
     if (row.speed() != 0 && !(row.speed() >= 1 / kMaxSpeed && row.speed() <= kMaxSpeed)) {
       return BadField(path + ".speed", row.speed(), "at least 1e-06 and at most 1e+06");
     }

@@ -12,7 +12,7 @@ namespace weft {
 
 absl::Status ValidateLink(const std::string& path, const Link& link);
 
-// These expect a cluster whose nodes, devices_per_node and nics_per_node are in range.
+// These functions expect a cluster whose nodes, devices_per_node and nics_per_node are in range.
 absl::Status ValidateNodeLinks(const Cluster& cluster);
 absl::Status ValidateFabric(const Cluster& cluster);
 absl::Status ValidateOthers(const Cluster& cluster);

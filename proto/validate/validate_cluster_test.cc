@@ -45,7 +45,7 @@ const char kCluster[] = R"(
   watts_per_device: 1100
 )";
 
-// Bad values for a device, wherever it stands in a cluster.
+// Bad values for the fields of a device. They must be refused for every device of a cluster.
 std::vector<Bad> DeviceCases() {
   return {
       {"device.name", "device { name: \"\" }", "cluster.device.name is missing"},

@@ -165,7 +165,7 @@ absl::Status ValidateDevice(const std::string& path, const Device& device) {
   }
   if (device.has_tiles()) WEFT_RETURN_IF_ERROR(ValidateTiles(path + ".tiles", device.tiles()));
   WEFT_RETURN_IF_ERROR(ValidateLoad(path, device));
-  // The generations so far have 10 to 121.
+  // The GPU generations so far have compute capabilities from 10 to 121.
   WEFT_RETURN_IF_ERROR(CheckWithin(path + ".compute_capability", device.compute_capability(), 0, 999));
   return ValidateKernelRates(path, device);
 }

@@ -10,7 +10,8 @@
 namespace weft {
 namespace {
 
-// With a scale below this, or above kLargestLossScale, gradients in FP16 are zeros or infinities.
+// The smallest loss scale. With a scale below this, or above kLargestLossScale, gradients in FP16 are zeros or
+// infinities.
 constexpr double kMinLossScale = 0x1p-60;
 
 absl::Status CheckScale(absl::string_view path, double given, double least) {

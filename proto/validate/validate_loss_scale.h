@@ -9,7 +9,7 @@ namespace weft {
 
 inline constexpr double kFirstLossScale = 65536;
 inline constexpr int kGrowthInterval = 2000;
-// A dynamic scale does not grow beyond this.
+// The largest loss scale. A dynamic scale does not grow beyond it.
 inline constexpr double kLargestLossScale = 0x1p60;
 
 // Expects a plan whose precision is resolved. Afterwards `loss_scale` has `fixed`, or has `initial` and

@@ -22,14 +22,14 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
-// Limits of a Program (verifier).
+// Limits that the verifier sets for programs.
 constexpr int64_t kMaxStages = int64_t{1} << 16;
 constexpr int64_t kMaxLanes = 64;
 constexpr int64_t kMaxMicrobatches = int64_t{1} << 20;
 // The largest text of a schedule, with about 10 bytes for each slot.
 constexpr size_t kMaxDefinition = size_t{1} << 27;
 
-// Help for names that axes have elsewhere, or on the command line; empty for other names.
+// Returns help for an axis name that other frameworks or the command line use; "" for other names.
 std::string MeantAxis(const std::string& name) {
   const std::string lower = absl::AsciiStrToLower(name);
   const auto is_one_of = [&](std::initializer_list<absl::string_view> names) {
@@ -83,7 +83,7 @@ absl::Status ResolveSchedule(PlanSchedule* schedule) {
                              {"limit", schedule->limit(), kMaxMicrobatches},
                              {"group", schedule->group(), kMaxMicrobatches}}) {
     const std::string path = absl::StrCat("plan.schedule.", p.name);
-    // A negative number is not meant as 0, which stands for "not given", so the error asks for at least 1.
+    // If the user gives a negative number, the error asks for at least 1, because 0 stands for "not given".
     if (p.value < 0) return BadField(path, p.value, "at least 1; by default the schedule chooses it");
     WEFT_RETURN_IF_ERROR(CheckWithin(path, p.value, 0, p.most));
     if (p.value == 0 || schedule->definition().empty()) continue;
@@ -154,12 +154,12 @@ using PrecisionFields = std::array<DType, 6>;
 constexpr std::array<absl::string_view, 6> kPrecisionNames = {"compute", "params", "grads",
                                                               "reduce",  "master", "moments"};
 constexpr PrecisionFields kFp32 = {FP32, FP32, FP32, FP32, FP32, FP32};
-// Like fp32, except for the factors of products.
+// As fp32, but the factors of products are rounded to TF32.
 constexpr PrecisionFields kTf32 = {TF32, FP32, FP32, FP32, FP32, FP32};
 constexpr PrecisionFields kBf16 = {BF16, BF16, FP32, FP32, FP32, FP32};
-// Gradients have the type of the parameters, so their messages have half the size.
+// As bf16, but gradients have the type of the parameters, so their messages have half the size.
 constexpr PrecisionFields kBf16Grads = {BF16, BF16, BF16, BF16, FP32, FP32};
-// Moments have half the size.
+// As bf16, but moments are bf16 and have half the size.
 constexpr PrecisionFields kBf16Moments = {BF16, BF16, FP32, FP32, FP32, BF16};
 constexpr PrecisionFields kBf16GradsMoments = {BF16, BF16, BF16, BF16, FP32, BF16};
 constexpr PrecisionFields kFp16 = {FP16, FP16, FP32, FP32, FP32, FP32};
@@ -198,7 +198,7 @@ absl::Status ResolvePrecision(Precision* precision, const Device& device) {
     if (peak.dtype() == FP32) fp32 = peak.flops_per_second();
     if (peak.dtype() == BF16) bf16 = peak.flops_per_second();
   }
-  // A device that emulates bf16 has about the same rate for both.
+  // A device that only emulates bf16 has about the same rate for bf16 and fp32.
   const bool prefers_bf16 = bf16 > 0 && bf16 >= 1.5 * fp32;
   const std::array<PrecisionFields, 9> candidates = {prefers_bf16 ? kBf16 : kFp32,
                                                      prefers_bf16 ? kFp32 : kBf16,

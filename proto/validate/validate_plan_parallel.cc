@@ -10,7 +10,7 @@
 namespace weft {
 namespace {
 
-// The most bytes that an arena may hold (verifier).
+// The most bytes that an arena may have; the verifier sets this limit.
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int64_t kMaxCount = int64_t{1} << 20;
 

@@ -31,7 +31,8 @@ absl::Status ResolveSizes(Recipe* recipe) {
   if (recipe->steps() == 0) recipe->set_steps(1);
   WEFT_RETURN_IF_ERROR(CheckAtLeast("recipe.steps", recipe->steps(), 1));
 
-  // The number of rows of activations must fit in 32 bits. The numbers of samples and tokens of a run must fit in 62.
+  // The number of rows of activations must fit in 32 bits. The numbers of samples and tokens of a run must fit in 62
+  // bits.
   const int64_t rows = recipe->microbatch_sequences() * recipe->sequence_length();
   WEFT_RETURN_IF_ERROR(CheckWithin("recipe.microbatch_sequences * recipe.sequence_length", rows, 1, kMaxInt32));
   int64_t samples = 0, tokens = 0;

@@ -30,7 +30,8 @@ absl::Status CheckSeconds(absl::string_view path, double value) {
   return BadField(path, value, absl::StrCat("at least 0 and at most ", kLongest));
 }
 
-// The network gives the costs of collectives. Only the form of a gather may state bytes: how much is moved.
+// A form of a collective may not state costs, because the network gives them. There is one exception: the form of a
+// gather may state `bytes`, the factor for how much is moved.
 absl::Status CheckGroupForm(const std::string& path, const KernelForm& form) {
   const bool gather = form.kernel() == Kernel_Name(GROUP_ALL_GATHER);
   if (!gather && form.kernel() != Kernel_Name(GROUP_ALL_REDUCE) && form.kernel() != Kernel_Name(GROUP_REDUCE_SCATTER)) {
@@ -173,12 +174,12 @@ Runtime Derived(const Runtime& base, const Runtime& runtime) {
 
 Plan PlanUnder(const Runtime& runtime, const Plan& plan) {
   Plan under = runtime.plan();
-  // The runtime's settings for its mode of recompute mean nothing to another mode.
+  // If the plan has a mode of recompute, the runtime's settings for its own mode do not apply.
   if (plan.recompute().mode() != Recompute::NONE) under.clear_recompute();
   under.MergeFrom(plan);
   const bool cuts_layers = AxisSize(plan.mesh(), "x") > 1;
   if (!cuts_layers && !plan.sequence_parallel()) under.clear_sequence_parallel();
-  // With these ZeRO stages, the backwards themselves sum the gradients.
+  // With these ZeRO stages, each backward sums its own gradients, so the runtime's buckets do not apply.
   if (plan.zero().stage() >= 2 && plan.gradient_bucket_bytes() == 0) under.clear_gradient_bucket_bytes();
   if (plan.zero().stage() == 3 && plan.gradient_sync() == EAGER) under.clear_gradient_sync();
   if (under.has_zero() && under.zero().stage() != 3 && plan.zero().reshard() == Zero::AFTER_FORWARD) {

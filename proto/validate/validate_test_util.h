@@ -58,8 +58,8 @@ inline void LeafFields(const google::protobuf::Descriptor& type, const std::stri
   }
 }
 
-// Checks that every case is refused with its error, and that every field has a case, except the `free` fields, for
-// which any value is valid.
+// Checks that every case is refused with its error, and that every field has a case. Fields in `free` need no case,
+// because any value is valid for them.
 template <typename T>
 void CheckTable(const T& base, const std::vector<Bad>& table, const std::set<std::string>& free,
                 const std::function<absl::Status(T*)>& validate) {

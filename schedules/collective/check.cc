@@ -120,8 +120,8 @@ absl::Status Run(const CollectivePlan& plan, Sums& sums, Held& held) {
     const Held before = held;
     for (size_t i = 0; i < round.size();) {
       const CollectiveStep& first = round[i];
-      // The terms that are added into this member's chunk, by the member that sent them. The member's own content is
-      // one.
+      // The terms whose sum becomes this member's chunk, each by the member that sent it. Unless the chunk is copied,
+      // the member's own content is one of the terms.
       std::map<int, int> terms;
       bool copied = false;
       for (; i < round.size() && round[i].destination == first.destination && round[i].chunk == first.chunk; ++i) {
@@ -143,7 +143,7 @@ absl::Status Run(const CollectivePlan& plan, Sums& sums, Held& held) {
   return absl::OkStatus();
 }
 
-// True if the plan defines what `member` holds in `chunk` at the end.
+// True if a collective of this kind defines what `member` holds in `chunk` at the end.
 bool Promises(const CollectivePlan& plan, int member, int chunk) {
   return plan.kind != CollectiveKind::kReduceScatter || member == chunk;
 }
@@ -156,7 +156,7 @@ absl::Status CheckCollective(const CollectivePlan& plan) {
   Held held;
   if (absl::Status status = Run(plan, sums, held); !status.ok()) return status;
 
-  // Sums already seen at the end, each checked for completeness once.
+  // Sums that some member ends with, and whose terms have been checked.
   std::set<int> complete;
   for (int chunk = 0; chunk < plan.chunks; ++chunk) {
     for (int member = 0; member < plan.members; ++member) {

@@ -1,5 +1,5 @@
-// Checks that a list of messages performs the collective that it claims, by running it on symbols. The check knows no
-// algorithm.
+// Checks that a list of messages performs the collective that it claims, by executing the messages with symbols in
+// place of numbers. The check knows nothing about the algorithm that made the list.
 #ifndef WEFT_SCHEDULES_COLLECTIVE_CHECK_H_
 #define WEFT_SCHEDULES_COLLECTIVE_CHECK_H_
 
@@ -15,7 +15,7 @@ namespace weft {
 // - reduce-scatter: the member's own chunk holds each contribution exactly once;
 // - all-gather: the member holds every member's chunk.
 //
-// InvalidArgument names the round, member and chunk.
+// InvalidArgument names the member and chunk and, if a single message is at fault, its round.
 absl::Status CheckCollective(const CollectivePlan& plan);
 
 // The order in which member `member` of a plan that passed CheckCollective sums `chunk`, e.g. "(0+(1+2))".

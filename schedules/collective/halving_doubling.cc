@@ -11,8 +11,8 @@
 //                             reduce-scatter -------      all-gather --------
 //
 // Every chunk is summed as (0+1) + (2+3). If n is not a power of two, let p be the largest power of two below n and r =
-// n - p. In each of the first r pairs of members (2i, 2i+1), the first member sends all it has to the second before the
-// rounds above, and gets its result from the second after them. The other p members do the rounds above.
+// n - p. The first r pairs of members (2i, 2i+1) are folded: the first member of a pair sends all it has to the second
+// before the rounds above, and gets its result from the second after them. The other p members do the rounds above.
 //
 // Traffic: for a power of two an all-reduce has 2 log2 n rounds, and 2(n-1)/n of the buffer leaves each member, the
 //          least possible. For other n it has two more rounds, in which the whole buffer goes from one member to
@@ -30,7 +30,8 @@
 namespace weft {
 namespace {
 
-// The members that take part in the rounds after the folding, each at its place, and the place of each chunk.
+// Maps members and chunks to places. The size() members that are left after the folding have the places 0 to size() -
+// 1, and each chunk belongs to one place.
 class Core {
  public:
   Core(CollectiveKind kind, int n) : n_(n), all_reduce_(kind == CollectiveKind::kAllReduce) {
@@ -38,7 +39,8 @@ class Core {
   }
 
   int size() const { return size_; }
-  // Number of folded members. They are the members 2i of the first pairs (2i, 2i+1).
+  // Number of folded members, which do not take part in the rounds of the others. They are the members 2i of the first
+  // pairs (2i, 2i+1).
   int folded() const { return n_ - size_; }
   int chunks() const { return all_reduce_ ? size_ : n_; }
   int Member(int place) const { return place < folded() ? 2 * place + 1 : place + folded(); }
@@ -56,9 +58,9 @@ class Core {
 
 using Round = std::vector<CollectiveStep>;
 
-// One round between partners that are `distance` apart. kReduce (halving): of the chunks that both still sum, each
-// sends those of its partner; these chunks' places agree with the partner's modulo 2 * `distance`. kCopy (doubling):
-// each sends the chunks that it has; their places agree with its own modulo 2 * `distance`.
+// One round in which members whose places are `distance` apart exchange chunks. kReduce (halving): each member sends
+// the chunks whose places agree with the partner's place modulo 2 * `distance`. kCopy (doubling): each member sends the
+// chunks whose places agree with its own place modulo 2 * `distance`.
 Round Exchange(const Core& core, int distance, CollectiveOp op) {
   Round round;
   std::vector<std::vector<int>> by_place(2 * distance);

@@ -1,7 +1,7 @@
 // Hierarchical: members form blocks of g neighbors, which share fast links, so there are N = n / g blocks. A
 // reduce-scatter runs around a ring in each block, then around rings of the members at the same place in all blocks. An
-// all-gather is the same backwards. An all-reduce is a reduce-scatter, then an all-gather, so only 1/g of each member's
-// buffer crosses between blocks.
+// all-gather is the same backwards. An all-reduce is a reduce-scatter, then an all-gather. In each of the two, less
+// than 1/g of each member's buffer crosses between blocks.
 //
 //   n = 4, g = 2, chunks a b c d     round 0        round 1    round 2    round 3
 //   member 0   block 0               a c += m1      a += m2    c = m2     b d = m1
@@ -10,15 +10,16 @@
 //   member 3                         b d += m2      d += m1    b = m1     a c = m2
 //                                    inside         across     across     inside
 //
-// Chunk k has place k mod g in block k div g. Each block sums it in the order of the ring (ring.cc) that ends at its
-// place. These sums are then added in the order of the ring over the blocks that ends at its block.
+// Chunk k has place k mod g in block k div g. Each block sums chunk k in the order of the ring (ring.cc) that ends at
+// the chunk's place. The sums of the blocks are then added in the order of the ring over the blocks that ends at the
+// chunk's block.
 //
 // The plan knows members, not nodes. "hierarchical-8" uses blocks of gcd(n, 8) members, for groups that fill nodes of 8
 // devices; "hierarchical-4" uses blocks of gcd(n, 4). "hierarchical" uses the largest divisor of n up to its square
 // root. Blocks of 1, or of all n, make it a ring.
 //
-// Traffic: per member 2(g-1) rounds of N messages and 2(N-1) rounds of one message, each of 1/n of the buffer. In all
-//          2(n-1)/n of the buffer, the least possible. A reduce-scatter or all-gather alone takes half of that.
+// Traffic: per member 2(g-1) rounds of N messages and 2(N-1) rounds of one message, each of 1/n of the buffer. Together
+// they send 2(n-1)/n of the buffer, the least possible. A reduce-scatter or all-gather alone takes half of that.
 // Source:  Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005 (rings); Jia et al., "Highly scalable deep learning training
 //          system with mixed-precision", arXiv:1807.11205, sec. 3.3 (hierarchical all-reduce).
 #include <algorithm>

@@ -24,11 +24,12 @@ TEST(Hierarchical, TwoBlocksOfTwoAreHalvingAndDoubling) {
 }
 
 TEST(Hierarchical, SumsInBlocksFirst) {
-  // Chunk 1 belongs to place 1 in block 0: it is summed in ring order 2, 0, 1 inside the blocks and 1, 2, 0 over them.
+  // Chunk 1 belongs to place 1 in block 0: it is summed in ring order 2, 0, 1 inside each block, then in ring order 1,
+  // 2, 0 over the blocks.
   EXPECT_EQ(SumOrder(Build("hierarchical", 9), 4, 1), "(((0+2)+1)+(((3+5)+4)+((6+8)+7)))");
 }
 
-// The farthest that any message goes upwards: the block size if there are several blocks.
+// Returns the largest distance from a source up to its destination: the block size if there are several blocks.
 int Farthest(const CollectivePlan& plan) {
   int most = 0;
   for (const auto& round : plan.rounds) {

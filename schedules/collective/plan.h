@@ -1,9 +1,10 @@
 // Collectives as lists of messages: which member sends which part of its buffer to which member, round by round. The
 // executor runs these lists, and the simulator computes their cost.
 //
-// A plan depends only on the kind and the number of members. Members are numbered 0..n-1 in member order (rule P8).
-// Chunk limits depend only on the number of elements of the buffer. So the summation order of an element depends only
-// on the algorithm, the group size, the member order and the element's position in its buffer (rule P10).
+// The plan of an algorithm depends only on the kind of collective and the number of members. Members are numbered
+// 0..n-1 in member order (rule P8). The bounds of chunks depend only on the number of elements of the buffer. So the
+// summation order of an element depends only on the algorithm, the group size, the member order and the element's
+// position in its buffer (rule P10).
 #ifndef WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
 #define WEFT_SCHEDULES_COLLECTIVE_PLAN_H_
 
@@ -21,11 +22,12 @@ namespace weft {
 enum class CollectiveKind {
   // Every member starts with its contribution in its buffer and ends with the sum in it.
   kAllReduce,
-  // A buffer is cut into one chunk for each member. Member i starts with chunk i in its place and ends with all chunks.
+  // A buffer is cut into one chunk for each member. Member i starts with chunk i, at the chunk's place in its buffer,
+  // and ends with all chunks.
   kAllGather,
   // A buffer is cut into one chunk for each member. Every member starts with its contribution; member i ends with the
-  // sum of chunk i, added in the same order as in the all-reduce of the same algorithm. At the end, its other chunks
-  // have no meaning.
+  // sum of chunk i, added in the same order as in the all-reduce of the same algorithm (unless the algorithm only makes
+  // all-reduces; CollectiveEntry). At the end, its other chunks have no meaning.
   kReduceScatter,
 };
 
@@ -64,12 +66,13 @@ struct CollectivePlan {
   int members = 1;
   // Number of parts that each buffer is cut into; equals `members` for an all-gather or a reduce-scatter.
   int chunks = 1;
-  // Empty for one member.
+  // The messages of each round; empty for one member.
   std::vector<std::vector<CollectiveStep>> rounds;
 };
 
-// First element of `chunk` of a buffer of `elements` >= 0 elements cut into `chunks` parts: ChunkBegin(e, c, c) = e.
-// The first (elements mod chunks) parts are one element longer than the others; parts may be empty.
+// Index of the first element of `chunk` in a buffer of `elements` >= 0 elements that is cut into `chunks` parts.
+// ChunkBegin(e, c, c) = e. The first (elements mod chunks) parts are one element longer than the others; parts may be
+// empty.
 inline int64_t ChunkBegin(int64_t elements, int chunks, int chunk) {
   return elements / chunks * chunk + std::min<int64_t>(elements % chunks, chunk);
 }
@@ -99,7 +102,7 @@ struct CollectiveStage {
   Pattern pattern = kListed;
   // For kListed only: sorted by (source, destination), each pair at most once.
   std::vector<CollectiveExchange> exchanges;
-  // For kSwitch only.
+  // For kSwitch only: messages that each member sends to the switch and receives from it.
   int32_t sent = 0;
   int32_t received = 0;
 
@@ -113,9 +116,9 @@ std::vector<CollectiveExchange> StageExchanges(const CollectiveStage& stage, int
 // Number of messages that all members together send in one round of `stage`.
 int64_t StageMessages(const CollectiveStage& stage, int64_t members);
 
-// How much each member sends to each other member, without building the plan. A message is one chunk, i.e. at most
-// ceil(elements / chunks) elements. `elements` counts the whole buffer: the input of a reduce-scatter, the result of an
-// all-gather. With one member there are no stages, and `chunks` is 1.
+// How much each member sends to each other member. It is known without building the plan. A message is one chunk, i.e.
+// at most ceil(elements / chunks) elements. `elements` counts the whole buffer: the input of a reduce-scatter, the
+// result of an all-gather. With one member there are no stages, and `chunks` is 1.
 struct CollectiveTraffic {
   int64_t chunks = 1;
   std::vector<CollectiveStage> stages;
@@ -126,7 +129,7 @@ inline constexpr int kMaxPlanMembers = 1024;
 
 // Builds the plan of an algorithm. 2 <= members <= kMaxPlanMembers.
 using CollectiveBuildFn = CollectivePlan(CollectiveKind kind, int members);
-// members >= 2.
+// Computes the traffic of an algorithm. members >= 2.
 using CollectiveTrafficFn = CollectiveTraffic(CollectiveKind kind, int64_t members);
 
 struct CollectiveEntry {

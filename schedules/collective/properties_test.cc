@@ -24,7 +24,7 @@ std::vector<CollectiveEntry> MessageCollectives() {
   return entries;
 }
 
-// All small group sizes, and some larger ones with many divisors or none.
+// All small group sizes, and some larger ones with many or few divisors.
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 24, 32, 33};
 
 TEST(Collectives, SortedByNameWithSource) {
@@ -58,7 +58,7 @@ TEST(Collectives, EveryPlanIsWhatItSays) {
   }
 }
 
-// Rule P10. An all-reduce may have fewer chunks than a reduce-scatter, so the chunk of an element may be longer there.
+// Rule P10. An all-reduce may have fewer chunks than a reduce-scatter, so its chunks may be longer.
 TEST(Collectives, AReduceScatterSumsInTheOrderOfTheAllReduce) {
   for (const CollectiveEntry& entry : MessageCollectives()) {
     if (entry.all_reduce_only) continue;
@@ -150,7 +150,8 @@ TEST(Collectives, InASwitchEveryByteGoesUpOnceAndDownOnce) {
         EXPECT_EQ(stage.rounds, 1);
         EXPECT_TRUE(StageExchanges(stage, members).empty());
         EXPECT_EQ(StageMessages(stage, members), members * stage.sent);
-        // Chunks that a member does not keep to itself: sent from what it starts with, received into what it ends with.
+        // `others`: in a reduce-scatter or all-gather, the number of the other members' chunks. An all-reduce has one
+        // chunk, the whole buffer.
         const int64_t all = traffic.chunks, others = kind == CollectiveKind::kAllReduce ? 1 : members - 1;
         EXPECT_EQ(stage.sent, kind == CollectiveKind::kAllGather ? 1 : others);
         EXPECT_EQ(stage.received, kind == CollectiveKind::kReduceScatter ? 1 : others);

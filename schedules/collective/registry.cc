@@ -30,7 +30,8 @@ constexpr CollectiveEntry kEntries[] = {
 #undef COLLECTIVE
 };
 
-// The entry whose messages `entry` uses for a collective of `kind`.
+// The entry that performs a collective of `kind` for `entry`: "ring" if `entry` only makes all-reduces and `kind` is
+// another kind, else `entry` itself.
 const CollectiveEntry& Sends(const CollectiveEntry& entry, CollectiveKind kind) {
   if (!entry.all_reduce_only || kind == CollectiveKind::kAllReduce) return entry;
   const auto ring = FindCollective("ring");

@@ -13,7 +13,7 @@
 // same bits.
 //
 // Traffic: a reduce-scatter or all-gather has n-1 rounds, in each of which every member sends one message of 1/n of the
-//          buffer. So an all-reduce moves 2(n-1)/n of the buffer, the least possible.
+//          buffer. So in an all-reduce each member sends 2(n-1)/n of the buffer, the least possible.
 // Source:  Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 69(2),
 //          2009, sec. 4.
 #include <vector>

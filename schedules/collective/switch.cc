@@ -2,11 +2,11 @@
 //
 //   n = 3, all-reduce, one round:      m0, m1, m2 -> switch -> m0 + m1 + m2 to each
 //
-// Every byte of a buffer leaves each member once and reaches it once; in a ring it leaves 2 (n-1)/n times. With many
-// members the switch takes half of the ring's time, and one latency. In a reduce-scatter a member sends the chunks of
-// the others and receives the sum of its own. In an all-gather it sends its own chunk and receives the others' chunks,
-// which the switch multicasts. The switch decides the order of summation. There is no plan, because no member sends
-// anything to another.
+// In an all-reduce, every byte of a buffer leaves each member once and reaches it once; in a ring it leaves a member 2
+// (n-1)/n times on average. With many members the switch takes half of the ring's time, and one latency. In a
+// reduce-scatter a member sends the chunks of the others and receives the sum of its own. In an all-gather it sends its
+// own chunk and receives the others' chunks, which the switch multicasts. The switch decides the order of summation.
+// There is no plan, because no member sends anything to another.
 //
 // Traffic: one round. All-reduce: one message of the whole buffer up and one down. Reduce-scatter: n-1 messages of 1/n
 //          up, one down. All-gather: one message of 1/n up, n-1 down.

@@ -11,9 +11,9 @@
 //                         1   3 5   7              6   4 2   0
 //
 // In tree 0 of n members, member 0 is the root and has one child. The other members form a tree that is numbered from
-// left to right. The root of each part is its number that the highest power of two divides, so the leaves are the odd
-// members. Tree 1 is the mirror image of tree 0, with n-1-i in place of i. If n is odd, tree 1 is tree 0 shifted, with
-// i+1 mod n in place of i.
+// left to right. The root of each part is the member of the part whose number the highest power of two divides, so the
+// leaves are the odd members. Tree 1 is the mirror image of tree 0, with n-1-i in place of i. If n is odd, tree 1 is
+// tree 0 shifted, with i+1 mod n in place of i.
 //
 // Let h be the height (log2 n for a power of two). Chunk j (from 0) of a tree goes up from depth d in round h - d + j,
 // so that both parts below a member arrive in the same round, and down to depth d in round h + j + d - 1. A member adds
@@ -38,10 +38,10 @@ namespace {
 // while the trees fill.
 constexpr int kChunksPerTree = 16;
 
-// parent[i] of member i in tree 0; -1 for the root.
+// Returns the parent of each member in tree 0; -1 for the root.
 std::vector<int> Parents(int n) {
   std::vector<int> parents(n, -1);
-  // Each entry (first, last, parent): the numbers first..last form a part whose root is a child of `parent`.
+  // Each entry (first, last, parent): members first..last form a part whose root is a child of `parent`.
   std::vector<std::tuple<int, int, int>> open = {{1, n - 1, 0}};
   while (!open.empty()) {
     const auto [first, last, parent] = open.back();

@@ -76,7 +76,7 @@ TEST(Tree, LoadsOfTheSourcesHeader) {
       EXPECT_LE(*std::max_element(out.begin(), out.end()), 4) << members;
       EXPECT_LE(*std::max_element(in.begin(), in.end()), 4) << members;
     }
-    // In each tree every member except the root sends all chunks up and receives all chunks from above.
+    // In each tree, every member except the root sends all chunks of the tree up and receives them all from above.
     EXPECT_EQ(sent, 2 * (members - 1) * traffic.chunks);
   }
 }

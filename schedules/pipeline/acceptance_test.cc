@@ -283,7 +283,7 @@ TEST(Acceptance, OverlappedPairs) {
   }
 }
 
-// N = P, F = 1, B = 2; W = 1, 2, 4.
+// N = P, F = 1, B = 2, with 1, 2 and 4 waves.
 TEST(Acceptance, Hanayo) {
   const std::vector<std::tuple<int, int, const char*>> rows = {{4, 1, "18"}, {4, 2, "15.25"}, {4, 4, "13.625"},
                                                                {8, 1, "38"}, {8, 2, "31.5"},  {8, 4, "27.75"}};
@@ -295,7 +295,7 @@ TEST(Acceptance, Hanayo) {
 }
 
 // An evaluation consists of GPipe's forwards: N + P - 1 slots. DeepSpeed's training schedule is 1F1B with F = B = 1:
-// 2(N + P - 1) steps, and max(2, min(S - s, N)) buffers.
+// 2(N + P - 1) steps, and max(2, min(S - s, N)) buffers in stage s of S.
 TEST(Acceptance, SlotsOfEvaluationAndOfDeepSpeed) {
   for (int p = 1; p <= 8; ++p) {
     for (int n = 1; n <= 16; ++n) {

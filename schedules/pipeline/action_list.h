@@ -1,6 +1,6 @@
 // Everything that a rank does for a pipeline in one list: compute, transfers, and gathering of sharded weights.
-// PyTorch's schedule files contain all of it. weft's own schedules contain only compute, and programs are made from
-// them.
+// PyTorch's schedule files can contain all of it. weft's own schedules contain only compute; programs are made from
+// those.
 #ifndef WEFT_SCHEDULES_PIPELINE_ACTION_LIST_H_
 #define WEFT_SCHEDULES_PIPELINE_ACTION_LIST_H_
 
@@ -34,7 +34,8 @@ inline constexpr int kListActionKinds = 11;
 
 struct ListAction {
   ListActionKind kind = ListActionKind::kForward;
-  // True if the action runs overlapped with the next action of the list: this one a forward, the next a whole backward.
+  // True if the action runs overlapped with the next action of the list. This action is then a forward, and the next is
+  // a whole backward.
   bool paired = false;
   int32_t stage = 0;
   // -1 if the kind has no microbatch.
@@ -98,11 +99,11 @@ class ActionSet {
   std::vector<bool> bits_;
 };
 
-// True if the input of a compute action is there: received, or made by the neighboring stage on the same rank. For a
-// backward, the function does not check the backward's own forward.
+// True if the input of a compute action is available: received, or made by the neighboring stage on the same rank. For
+// a backward, the function does not check that the stage's own forward is done.
 bool InputIsThere(const ListAction& action, const ActionLists& lists, const ActionSet& done);
 
-// True if another rank needs the result.
+// True if another rank needs the result of the action.
 bool LeavesRank(const ListAction& action, const ActionLists& lists);
 
 }  // namespace weft

@@ -8,11 +8,11 @@
 
 namespace weft {
 
-// OK if no rank ever holds the activations of more than `cap` microbatches, each counted as one whole rank's, as
-// RankTiming::peak_activations counts. In a message-driven schedule the check assumes the worst choice of the ranks:
-// for each of its stages a rank may hold as many microbatches as the limit admits. InvalidArgument names the rank, the
-// slot that first exceeds the cap, the amount held then and the cap. If CheckSchedule refuses the schedule, its error
-// is returned.
+// OK if no rank ever holds the activations of more than `cap` microbatches. As in RankTiming::peak_activations, the
+// unit is the activations of one microbatch in all stages of one rank. In a message-driven schedule the check assumes
+// the worst choice of the ranks: for each of its stages a rank may hold as many microbatches as the limit admits.
+// InvalidArgument names the rank, the slot that first exceeds the cap, the amount held then and the cap. If
+// CheckSchedule refuses the schedule, its error is returned.
 absl::Status CheckActivations(const PipelineSchedule& schedule, int microbatches, const Ratio& cap);
 
 }  // namespace weft

@@ -40,7 +40,7 @@ class Holder {
 
  private:
   int64_t microbatches_;
-  // For each microbatch, the first microbatch of its doubled forward, or -1.
+  // For each microbatch, the first microbatch of its doubled forward; -1 if its forward is not doubled.
   std::vector<int> first_of_;
   std::vector<bool> half_gone_;
   int64_t held_ = 0;
@@ -59,7 +59,8 @@ void ForEachHeld(const PipelineSchedule& schedule, int microbatches,
       on_slot(static_cast<int>(rank), slot, holder.held());
     };
     if (schedule.asynchrony) {
-      // First the slots that run ahead of the first repetition, then one whole repetition. The loop below adds another.
+      // First the slots that run ahead of the first repetition, then one whole repetition. The loop below adds the last
+      // repetition, without slots ahead.
       for (const Slot& slot : order) {
         if (slot.ahead != 0) run(slot);
       }

@@ -11,9 +11,9 @@
 
 namespace weft {
 
-// Returns for each rank the most pairs (stage, microbatch) whose activations it holds at once, as RankTiming defines.
-// For an asynchronous schedule the result holds for any number of repetitions. The schedule must be static and pass
-// CheckSchedule.
+// Returns for each rank the largest number of pairs (stage, microbatch) whose activations it holds at once. RankTiming
+// defines from when to when it holds them. For an asynchronous schedule the result holds for any number of repetitions.
+// The schedule must be static and pass CheckSchedule.
 std::vector<int64_t> PeakActivations(const PipelineSchedule& schedule, int microbatches);
 
 // Counts the same activations slot by slot: calls on_slot(rank, slot, held) for every slot of rank 0, then of rank 1,

@@ -196,7 +196,7 @@ class Completeness {
     return absl::OkStatus();
   }
 
-  // A pair is one segment that reads everything that one forward saved, not a part of it (rule P5).
+  // In a program, a pair is one segment, which must read everything that one forward saved, not a part of it (rule P5).
   absl::Status CheckPairsOfOne(std::optional<WrongSlot>* wrong_slot) const {
     for (size_t rank = 0; rank < schedule_.order.size(); ++rank) {
       const std::vector<Slot>& order = schedule_.order[rank];
@@ -240,8 +240,9 @@ absl::Status CheckAhead(const PipelineSchedule& schedule, const SlotTable& table
   return absl::OkStatus();
 }
 
-// A message-driven rank chooses between edges, never within one (rule P6), and admits a new microbatch for each
-// microbatch that is finished. So every stage takes the microbatches in the same order in all kinds of its slots.
+// A message-driven rank chooses only between its next forward and its next backward (rule P6), and a stage admits a new
+// microbatch for each microbatch that is finished there. So every stage must take the microbatches in the same order,
+// forwards and backwards alike.
 absl::Status CheckOneOrder(const PipelineSchedule& schedule, int microbatches, std::optional<WrongSlot>* wrong) {
   std::vector<int> first;
   first.reserve(microbatches);

@@ -84,7 +84,8 @@ TEST(CheckPairs, StartTogether) {
   PipelineSchedule schedule =
       Linear({{S(F, 0, 0), S(F, 0, 1), S(B, 0, 0), S(B, 0, 1)}, {S(F, 1, 0), Paired(1, 1), S(B, 1, 0), S(B, 1, 1)}});
   EXPECT_EQ(CheckSchedule(schedule, 2), absl::OkStatus());
-  // As one pair, rank 0's forward of microbatch 1 waits for rank 1, and rank 1 waits for that forward.
+  // If rank 0 runs its forward of microbatch 1 and its backward of microbatch 0 as a pair, the pair waits for rank 1,
+  // and rank 1 waits for that forward.
   PipelineSchedule stuck = schedule;
   stuck.order[0][1].paired = true;
   EXPECT_EQ(
@@ -119,7 +120,7 @@ TEST(CheckPairs, NotOfWideForwards) {
   EXPECT_EQ(Message(wrong, 3), "rank 0, slot F s0 m1-2: the first of a pair must be a forward of one microbatch");
 }
 
-// Only data and the limit order the queues.
+// Only data dependencies and the limit order slots of the two queues relative to each other.
 TEST(CheckMessageDriven, QueuesAndLimit) {
   PipelineSchedule schedule =
       Linear({{S(B, 0, 0), S(B, 0, 1), S(F, 0, 0), S(F, 0, 1)}, {S(F, 1, 0), S(F, 1, 1), S(B, 1, 0), S(B, 1, 1)}});
@@ -141,7 +142,7 @@ TEST(CheckMessageDriven, QueuesAndLimit) {
   EXPECT_THAT(Message(schedule, 2), HasSubstr("only static schedules may have pairs"));
 }
 
-// Two ranks with stage i on rank i. Both take the microbatches in this order.
+// Two ranks with stage i on rank i. Both take the microbatches in the order `order`.
 PipelineSchedule Driven(const std::vector<int>& order, int limit, bool halves = false) {
   PipelineSchedule schedule = Linear({{}, {}});
   for (int rank = 0; rank < 2; ++rank) {
@@ -161,7 +162,8 @@ TEST(CheckMessageDriven, LimitGoesByTheCommonOrder) {
   EXPECT_EQ(CheckSchedule(Driven({2, 1, 0}, 1), 3), absl::OkStatus());
 }
 
-// A microbatch leaves the limit when its activations are free, which is after the second half of its backward.
+// A microbatch counts towards the limit until its activations are freed, which is after the second half of its
+// backward.
 TEST(CheckMessageDriven, LimitHoldsUntilWeightsAreDone) {
   EXPECT_EQ(Message(Driven({0, 1, 2}, 1, /*halves=*/true), 3),
             "deadlock: F s0 m1 (rank 0) waits for W s0 m0 (rank 0) waits for I s0 m1 (rank 0) waits for F s0 m1 "
@@ -221,7 +223,7 @@ TEST(CheckAsynchronous, SlotsOfTheNextStepWaitOnlyForEachOther) {
   EXPECT_EQ(Message(late, 1), "rank 0: B s0 m0 comes before F s0 m0, whose result it needs");
 }
 
-// Two lanes with the same stage on one rank share its gradient.
+// Two lanes with the same stage on one rank share the stage's gradient.
 TEST(CheckAccumulationOrder, LanesOnOneRank) {
   PipelineSchedule schedule = {.stages = 1, .lanes = 2, .placement = {{0}, {0}}, .order = {{}}};
   for (int m : {1, 0}) {

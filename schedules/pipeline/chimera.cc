@@ -118,10 +118,11 @@ absl::StatusOr<PipelineSchedule> BuildChimera(const ScheduleParams& params) {
       .stages = depth, .lanes = lanes, .placement = std::move(table.placement), .order = std::move(order)};
 }
 
-// Concatenation of K = N/D full units, any costs. The paper (Table 3, from sec. 3.1 and 3.6) assumes forwards that take
-// as long as backwards, with a bubble ratio of (D-2f)/(2fN+D-2f). Its Figure 6 gives the critical path of a single unit
-// with f = 1: D forwards and 2D-2 backwards (C_f = 6, C_b = 10 for D = 6). The general form is ours, and tests compare
-// it with measured times. Doubling: Table 3's ratio for pairs of forwards that take as long as one backward, sec. 3.5.
+// The form for concatenation needs K = N/D full units and holds for any costs. The paper (Table 3, from sec. 3.1 and
+// 3.6) assumes forwards that take as long as backwards, with a bubble ratio of (D-2f)/(2fN+D-2f). Its Figure 6 gives
+// the critical path of a single unit with f = 1: D forwards and 2D-2 backwards (C_f = 6, C_b = 10 for D = 6). The
+// general form is ours, and tests compare it with measured times. The form for doubling has Table 3's ratio; a pair of
+// forwards takes as long as one backward there (sec. 3.5).
 std::optional<ClosedForm> ClosedFormChimera(const ScheduleParams& params) {
   const int64_t lanes = params.lanes == 0 ? 2 : params.lanes;
   const int64_t d = params.ranks, n = params.microbatches, q = d / lanes, forward = params.costs.forward,

@@ -195,8 +195,8 @@ TEST(Chimera, DoublingIsOptimal) {
   }
 }
 
-// Table 2 of the paper: bubble ratios and activation intervals. GPipe and DAPPLE (1F1B) have any costs. Chimera has
-// forwards that take as long as backwards: F = B with concatenation, B = 2F with doubling.
+// Table 2 of the paper: bubble ratios and activation intervals. The rows of GPipe and DAPPLE (1F1B) hold for any costs.
+// The row of Chimera is for forwards that take as long as backwards: F = B with concatenation, B = 2F with doubling.
 TEST(Chimera, Table2) {
   for (int d : {2, 4, 8, 16}) {
     for (int k : {1, 2, 4}) {
@@ -217,7 +217,7 @@ TEST(Chimera, Table2) {
         EXPECT_EQ(bubble("chimera", kTwice, Scaling::kForwardDoubling), (Ratio{d - 2, 2 * n + d - 2}));
       }
       // The ratio (D - 2) / (3N/2 + D - 2) of sec. 2 holds for one unit. With concatenation each further unit adds D -
-      // 2.
+      // 2 to the bubble.
       EXPECT_EQ(bubble("chimera", kTwice), (Ratio{(k + 1) * (d - 2), 3 * n + (k + 1) * (d - 2)}));
       if (k == 1) {
         EXPECT_EQ(bubble("chimera", kTwice), (Ratio{2 * (d - 2), 2 * (3 * n / 2 + d - 2)}));
@@ -297,8 +297,8 @@ TEST(Chimera, PeaksPerRank) {
   EXPECT_THAT(Peaks(TimeOf({.ranks = 8, .microbatches = 8, .lanes = 4})), ElementsAre(7, 8, 8, 7, 7, 8, 8, 7));
 }
 
-// With any number of microbatches and any scaling, the schedule is valid, as even as possible, and has wide slots only
-// where the scaling defines them.
+// With any number of microbatches and any scaling, the schedule is valid, divides the microbatches among the lanes as
+// evenly as possible, and has wide slots only where the scaling defines them.
 TEST(Chimera, TakesAnyNumberOfMicrobatches) {
   for (int ranks : {2, 4, 6, 8, 12}) {
     for (int lanes : AllLanes(ranks)) {

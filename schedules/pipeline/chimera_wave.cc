@@ -52,9 +52,9 @@ absl::StatusOr<PipelineSchedule> BuildChimeraWave(const ScheduleParams& params) 
       .stages = 2 * params.ranks, .lanes = 1, .placement = std::move(table.placement), .order = std::move(order)};
 }
 
-// In a Chimera with D = 2P and f = 1, ranks r and 2P-1-r together do for one of the two lanes what rank r here does. At
-// any time that is also what Chimera's rank r does for both lanes. So Chimera's formulas apply with 2N microbatches,
-// and each slot is half a rank's work.
+// In a Chimera with D = 2P and f = 1, ranks r and 2P-1-r together do, for one of the two lanes, the work of rank r
+// here. Chimera's rank r does as much at any time for both lanes together. So Chimera's formulas apply with 2N
+// microbatches, and each slot is half a rank's work.
 std::optional<ClosedForm> ClosedFormChimeraWave(const ScheduleParams& params) {
   ScheduleParams unfolded = params;
   unfolded.ranks *= 2;

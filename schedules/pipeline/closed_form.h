@@ -36,8 +36,8 @@ struct ClosedForm {
   std::optional<Ratio> makespan = {};
   // The longest time of any rank from the start of its first slot to the end of its last slot.
   std::optional<Ratio> span = {};
-  // For each rank, the most microbatches whose activations it holds, each counted as one whole rank's; empty = no
-  // formula.
+  // For each rank, the most microbatches whose activations it holds, in units of one microbatch's activations in all
+  // stages of one rank; empty = no formula.
   std::vector<Ratio> peak_activations = {};
   // True if `makespan` is an upper bound, not the exact value.
   bool makespan_is_bound = false;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kPeriod = 6;
 
-// The choices of a rank in a slot. The first four kinds each count microbatches of their own, which run in ascending
+// What a rank can run in a slot; 0 and 1 are chunks. Each of the first four kinds runs its microbatches in ascending
 // order.
 enum Choice : int8_t { kForward0, kForward1, kInput1, kInput0, kWeight, kNothing };
 constexpr std::array<int, 4> kChunk = {0, 1, 1, 0};
@@ -96,7 +96,7 @@ class Builder {
       for (int r : awake) choices[r] = Choose(r, now);
       for (int r : awake) {
         if (choices[r] == kNothing) {
-          // A forward is ready but too early: only time must pass.
+          // A forward may be ready but too early. Then only time must pass.
           if (Could(r, kForward0) || Could(r, kForward1)) wake(r);
           continue;
         }
@@ -140,7 +140,8 @@ class Builder {
     if (rank.weightless == order_[r].size()) return best;
     if (best == kNothing) return kWeight;
     if (!blocks_.punctual_weights || rank.next[kForward0] == microbatches_) return best;
-    // This frees memory in time for a waiting forward, but not so early that it delays the slots on the way out.
+    // A weight gradient whose place comes before the place of `best` goes first if its chunk is at its limit. So it
+    // frees memory for a waiting forward, and delays no slot whose place comes earlier.
     const Slot& input = order_[r][rank.weightless];
     const int chunk = input.stage == r ? 0 : 1;
     const int64_t place = blocks_.ranks[r].input[chunk] + kPeriod * input.microbatch + rank.weight_delay[chunk];

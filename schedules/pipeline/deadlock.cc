@@ -47,7 +47,8 @@ class Explanation {
     const uint8_t bits = table_.at(result.stage, result.microbatch);
     Slot slot = {.kind = SlotKind::kForward, .lane = user.lane, .stage = result.stage, .microbatch = result.microbatch};
     if (result.gradient) {
-      // If the limit holds a forward back, the forward waits for a gradient until the end of the backward.
+      // A forward that the limit holds back waits for the end of a microbatch's backward: for its weight gradient, if
+      // the backward is in halves.
       slot.kind = (bits & SlotTable::kBackward) != 0 ? SlotKind::kBackward
                   : user.kind == SlotKind::kForward  ? SlotKind::kBackwardWeight
                                                      : SlotKind::kBackwardInput;
@@ -90,7 +91,7 @@ class Explanation {
     return false;
   }
 
-  // The lowest list of the cycle that `list` leads to.
+  // The lowest-numbered list of the cycle that `list` leads to.
   int64_t FirstOfCycle(int64_t list) const {
     std::vector<bool> seen(lists_.size());
     for (; !seen[list]; list = Next(Head(list))) seen[list] = true;

@@ -22,7 +22,7 @@ struct Result {
 };
 
 // The results that one microbatch of a slot reads (rule: F(s) reads F(s-1); B(s) and I(s) read F(s) and the gradient of
-// s+1; W(s) reads the gradient of s, its own I). stage = -1 if there is no such result.
+// s+1; W(s) reads the gradient that I(s) makes). stage = -1 if there is no such result.
 inline std::array<Result, 2> SlotInputs(const Slot& slot, int microbatch, int stages) {
   switch (slot.kind) {
     case SlotKind::kForward:
@@ -90,8 +90,8 @@ class SlotTable {
 SlotTable MakeSlotTable(const PipelineSchedule& schedule, int microbatches);
 
 // Lists that run side by side, each in order. A static schedule has one list per rank. A message-driven schedule has
-// two lists per rank: list 2r has the forwards of rank r, list 2r + 1 its backwards. Only data and the limit order
-// these two lists.
+// two lists per rank: list 2r has the forwards of rank r, list 2r + 1 its backwards. Only data dependencies and the
+// limit order slots of these two lists relative to each other.
 class SlotLists {
  public:
   // `schedule` and `table` must outlive the object. `order` has the form of PipelineSchedule::order.
@@ -109,8 +109,9 @@ class SlotLists {
   // Number of slots that run as one from index i on: 2 for an overlapped pair.
   static int Count(absl::Span<const Slot> list, size_t i) { return list[i].paired ? 2 : 1; }
 
-  // Returns a result that `slot` waits for and that is not available yet; its stage is -1 if there is none. A forward
-  // that the limit holds back waits for the gradient of a microbatch, that is, for its whole backward, even in halves.
+  // Returns a result that `slot` waits for and that is not available yet; its stage is -1 if there is none. For a
+  // forward that the limit holds back, the result is the gradient of the microbatch that must end first. The forward
+  // waits until that microbatch's whole backward is done, also if it is in halves.
   Result Missing(const Slot& slot) const;
   // Returns the missing result of the slots that run as one from index i on, together with the slot that waits for it.
   std::pair<const Slot*, Result> Missing(absl::Span<const Slot> list, size_t i) const {
@@ -119,8 +120,9 @@ class SlotLists {
     return missing;
   }
 
-  // Runs every list as far as possible. Calls on_node(list, index, count) after all calls for slots that these slots
-  // wait for. Returns how far each list got. The table's done bits must be clear; afterwards they show which slots ran.
+  // Runs every list as far as possible. Calls on_node(list, index, count) for the `count` slots that run as one from
+  // `index` on, after the calls for all slots that they wait for. Returns how far each list got. The table's done bits
+  // must be clear; afterwards they show which slots ran.
   template <typename OnNode>
   std::vector<int64_t> Run(const OnNode& on_node);
 

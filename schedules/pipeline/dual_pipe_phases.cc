@@ -35,8 +35,8 @@ class Walker {
       Backward(1);
       Pair(1, 0);
     }
-    // Phase 6 has 2 (place + 1) backwards. The last place + 1 of them are in halves, and the first of these may be the
-    // second backward of a turn.
+    // Phase 6 has 2 (place + 1) backwards, in turns of two. The last place + 1 of them are in halves; the first of
+    // these may be the second backward of a turn.
     for (int k = 0; k < 2 * (place + 1); ++k) {
       const int direction = k % 2 == 0 ? 1 : 0;
       k < place + 1 ? Backward(direction) : Input(direction);

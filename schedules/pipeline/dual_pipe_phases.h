@@ -1,5 +1,5 @@
-// The common part of DualPipe and DualPipeV. Each rank works in two directions at once. In the middle of a step it runs
-// the forward of one direction overlapped with the backward of the other.
+// The common part of DualPipe and DualPipeV. Each rank works in two directions at once. In the middle of an iteration
+// it runs the forward of one direction overlapped with the backward of the other.
 #ifndef WEFT_SCHEDULES_PIPELINE_DUAL_PIPE_PHASES_H_
 #define WEFT_SCHEDULES_PIPELINE_DUAL_PIPE_PHASES_H_
 

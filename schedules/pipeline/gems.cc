@@ -48,9 +48,9 @@ absl::StatusOr<PipelineSchedule> BuildGems(const ScheduleParams& params) {
   return schedule;
 }
 
-// The forward of a microbatch follows the backward of the one before over all ranks. The slower of the two sets the
-// pace, and the rank where they end then does the other. Li and Hoefler 2021, arXiv:2107.06925, table 2, give the ratio
-// (D - 1) / (D + 1/2), which this time approaches at B = 2F.
+// The forward of a microbatch follows the backward of the microbatch before it over all ranks. The slower of the two
+// sets the pace over all ranks, and the rank where it ends then also runs the faster one. Li and Hoefler 2021,
+// arXiv:2107.06925, table 2, give the ratio (D - 1) / (D + 1/2), which this time approaches at B = 2F.
 std::optional<ClosedForm> ClosedFormGems(const ScheduleParams& params) {
   const int64_t p = params.ranks, n = params.microbatches, f = params.costs.forward, b = params.costs.backward;
   return ClosedForm{.makespan = Ratio{p * (f + b) + (n - 1) * std::max(f + p * b, b + p * f), 1},

@@ -9,14 +9,14 @@
 //
 // The paper draws N = P and gives no rule. Our rule comes from Hanayo's origin, Chimera: the slots of wave_table.h, in
 // units of P microbatches. For other N, costs and limits, other orders are tried too: list schedules under nine rules
-// (list_scheduling.h), and with limit >= 2P the table in units of 2P microbatches, two per forward slot. The fastest
-// with the given costs wins, and the first of equals. Longer lists get fewer rules. Backwards of a stage are in
-// ascending microbatch order (rule P9).
+// (list_scheduling.h), and with limit >= 2P the table in units of 2P microbatches, two per forward slot. The order that
+// is fastest with the given costs wins; among equals, the one that was tried first. The longer the lists, the fewer
+// rules are tried. Backwards of a stage are in ascending microbatch order (rule P9).
 //
 // Constraints: any P >= 1, N >= 1; W >= 1 waves (default 1); S = 2WP stages; limit, microbatches in flight (default P).
 // Time:    equal stages, free transfers, B >= F, N = KP, limit = P:
 //          makespan = P F + (P + (P-1)/W) B + (K-1) ((P - (P-1)/W) F + (P + (P-1)/W) B).
-//          B = 2F: bubble (K+1)(P-1)/W, at N = P (2P-2)/W: the bubble of the paper's Eq. 1, whose ratio
+//          B = 2F: bubble (K+1)(P-1) F/W, at N = P (2P-2) F/W: the bubble of the paper's Eq. 1, whose ratio
 //          (2P-2)/(3PW+P-1) is above the measured (2P-2)/(3PW+2P-2) because its total time counts half of the bubble.
 //          With transfers, Eq. 1 counts too few of them on the critical path where W > 1 (hanayo_test.cc).
 //          With N = P and B = 2F no order is faster: exhaustive search for P = 4, W = 1, 2, 4 (hanayo_exact_test.cc).
@@ -106,7 +106,7 @@ std::vector<std::vector<Slot>> BestOrder(const std::vector<int>& lane, const Sch
 }  // namespace
 
 absl::StatusOr<PipelineSchedule> BuildHanayo(const ScheduleParams& params) {
-  // Checks that there is at least one wave; CheckParams reads params.waves itself.
+  // CheckParams counts at least the two stages per rank of one wave; it reads a larger params.waves itself.
   if (absl::Status status = CheckParams(params, 2); !status.ok()) return status;
   const int stages = 2 * Waves(params) * params.ranks;
   PipelineSchedule schedule = {

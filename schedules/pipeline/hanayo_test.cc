@@ -91,7 +91,7 @@ TEST(Hanayo, MoreInFlightFillMoreBubbles) {
   EXPECT_EQ(Makespan(4, 8, 1, 6), 28.5);
   EXPECT_EQ(Makespan(4, 8, 1, 7), 28.5);
   EXPECT_EQ(Makespan(4, 8, 1, 8), 28.5);
-  // In a long run, half as many additional microbatches are enough.
+  // Half as many additional microbatches are enough, also in a long run.
   EXPECT_EQ(Makespan(4, 32, 1), 123);
   EXPECT_EQ(Makespan(4, 32, 1, 5), 105);
   EXPECT_EQ(Makespan(4, 32, 1, 6), 100.5);
@@ -155,7 +155,7 @@ TEST(Hanayo, KeepsTheLimit) {
               most = std::max(most, in_flight);
             }
             ASSERT_LE(most, limit == 0 ? ranks : limit);
-            // It is at least as fast as plain list scheduling that prefers backwards.
+            // The schedule is at least as fast as plain list scheduling that prefers backwards.
             const ScheduleTiming timing = *TimeSchedule(schedule, n, params.costs);
             const ListedOrder listed = ScheduleByRule(
                 schedule.placement[0], ranks, n, std::min(limit == 0 ? ranks : limit, n),
@@ -168,7 +168,7 @@ TEST(Hanayo, KeepsTheLimit) {
   }
 }
 
-// Compares the two makespans of list_scheduling.h with the timing of schedules.
+// Compares the makespans from both functions of list_scheduling.h with the timing of schedules.
 TEST(ListScheduling, AgreesWithTheTiming) {
   for (int ranks = 1; ranks <= 5; ++ranks) {
     for (int n : {1, 2, 5, 9}) {

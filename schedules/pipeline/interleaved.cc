@@ -10,8 +10,9 @@
 // backwards. Each stage's backwards are in ascending microbatch order (rule P9).
 //
 // Constraints: any P >= 1, v >= 2 (default 2). G is from P to N such that the last group, of N mod G, is empty or
-//          has at least P microbatches (Megatron's rule). 0 selects the smallest such G. That is P if P divides N (the
-//          classic schedule), and PyTorch's N / max(1, floor(N / P)) wherever PyTorch's is an integer. If N < P, G = N.
+//          has at least P microbatches (Megatron's rule). group = 0 selects the smallest such G. That is P if P divides
+//          N (the classic schedule), and PyTorch's N / max(1, floor(N / P)) wherever PyTorch's is an integer. If N < P,
+//          G = N.
 // Time:    equal stages, free transfers, N >= P: makespan = (N + (P - 1) / v)(F + B), for every valid G. The drawing:
 //          2.5 * 6 = 15. N < P takes more: P=4, N=3, v=2, F=1, B=2 takes 15, a bubble of 6 instead of 4.5. Edge latency
 //          counts v times as often as in 1F1B.

@@ -8,9 +8,9 @@
 //
 // Stage k P + r is on rank r. Microbatches go in groups of G: a rank runs a group through its first stage, then its
 // second, and so on; its backwards do the same with the last stage first. Of the v N forwards in that order rank r runs
-// min((v - 1) G + P - 1 - r, v N) first. Then it takes turns: a forward, an input gradient, and from the r-th on the
-// weight gradient of r input gradients before. Then it runs what is left. All of a stage's gradients are in ascending
-// microbatch order.
+// min((v - 1) G + P - 1 - r, v N) first. Then it takes turns: a forward, an input gradient and, from turn r on (counted
+// from 0), the weight gradient of the microbatch and stage whose input gradient ran r turns before. Then it runs what
+// is left. All of a stage's gradients are in ascending microbatch order.
 //
 // Constraints: any P, N >= 1, v = virtual_stages >= 1 (default 2), G = group from min(P, N) to N: with a smaller G,
 //          ranks would wait for each other. The last group may be smaller than G. The default G is the smallest for

@@ -25,7 +25,7 @@ TEST(InterleavedZb, OneStagePerRankIsZbH1) {
   }
 }
 
-// For the numbers of microbatches that PyTorch accepts, its groups are N / floor(N / P).
+// For the numbers of microbatches that PyTorch accepts, PyTorch's groups have N / floor(N / P) microbatches.
 TEST(InterleavedZb, GroupNotGivenIsPyTorchsWhereItHasOne) {
   int same = 0;
   for (int p = 1; p <= 8; ++p) {

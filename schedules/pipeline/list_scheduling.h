@@ -17,7 +17,7 @@ struct ListCosts {
   int64_t p2p = 0;
 };
 
-// The urgency of a slot; the lowest value goes first:
+// The urgency of a slot of microbatch m in stage s of S stages; the lowest value goes first:
 //   of a forward:   per_microbatch * m + forward + per_forward_stage * s
 //   of a backward:  per_microbatch * m + backward + per_backward_stage * (S - 1 - s)
 // Ties: forward, then lower stage, then lower microbatch. With per_microbatch >= 1 every stage runs its microbatches in
@@ -40,7 +40,8 @@ struct ListedOrder {
 ListedOrder ScheduleByRule(const std::vector<int>& lane, int ranks, int microbatches, int limit, const ListCosts& costs,
                            const ListRule& rule);
 
-// The makespan of lists that cannot deadlock: whole backwards and forwards of width 1, of one lane.
+// The makespan of the lists of one lane. They must not deadlock, and may only have whole backwards and forwards of
+// width 1.
 int64_t MakespanInOrder(const std::vector<int>& lane, const std::vector<std::vector<Slot>>& order, int microbatches,
                         const ListCosts& costs);
 

@@ -38,7 +38,8 @@ std::vector<ListAction> MergeBackwards(const std::vector<ListAction>& list) {
 }
 
 std::vector<ListAction> AddUnshards(const std::vector<ListAction>& list, int count) {
-  // after[i]: where the stage of action i is next computed. upcoming: where each stage is computed next, from `at` on.
+  // after[i]: the index of the next action after i that computes the same stage. upcoming: for each stage, the index of
+  // the next action that computes it.
   constexpr size_t kNever = SIZE_MAX;
   std::vector<size_t> after(list.size());
   std::map<int, size_t> first;

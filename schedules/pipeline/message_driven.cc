@@ -68,7 +68,7 @@ class Replay {
     if (ranks_[rank].head[queue] == ranks_[rank].queue[queue].size()) return {};
     const Slot& slot = SlotOf(rank, queue);
     bool receives = false;
-    // The time when the last of its inputs arrived; -1, which is before all others, if it has none.
+    // The time when the last of the slot's inputs arrived; -1, which is before all others, if it has none.
     int64_t last = -1;
     for (const Result& need : SlotInputs(slot, slot.microbatch, schedule_.stages)) {
       if (need.stage < 0) continue;
@@ -112,7 +112,7 @@ class Replay {
   const PipelineSchedule& schedule_;
   const UnitCosts& costs_;
   ResultTimes ends_;
-  // Forwards that have started, by stage.
+  // Number of forwards that have started, by stage.
   std::vector<int64_t> started_;
   // Times when microbatches ended, by stage, in their order.
   std::vector<std::vector<int64_t>> through_;

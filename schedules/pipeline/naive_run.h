@@ -38,10 +38,10 @@ class NaiveRun {
     if (problem_.empty()) problem_ = schedule.message_driven ? TryChoices() : Relax();
   }
 
-  // Empty if the run completes.
+  // The reason why the run does not complete; empty if it completes.
   const std::string& problem() const { return problem_; }
-  // Start times per rank, not for message-driven schedules. They are in multiples of 1 / (stages * ranks) of the costs,
-  // so they are always integers.
+  // Start times per rank, not for message-driven schedules. Their unit is 1 / (stages * ranks) of the unit of the
+  // costs, so they are always integers.
   const std::vector<std::vector<int64_t>>& start() const { return start_; }
 
  private:

@@ -11,10 +11,10 @@
 
 namespace weft {
 
-// Maximum number of slots in all ranks' lists: 1024 ranks with 4 stages each, 4096 microbatches and 3 slots for each. A
-// larger number is a mistake or an attack.
+// Maximum number of slots in all ranks' lists. It suffices for 1024 ranks with 4 stages each, 4096 microbatches and 3
+// slots for each. A larger number is a mistake or an attack.
 inline constexpr int64_t kMaxSlots = int64_t{1} << 26;
-// Maximum cost of a slot: 1000 s in picoseconds.
+// Maximum cost of a slot: about 1,100 s in picoseconds.
 inline constexpr int64_t kMaxSlotCost = int64_t{1} << 50;
 inline constexpr int kMaxStagesPerRank = 1024;
 
@@ -23,8 +23,8 @@ absl::Status CheckRange(absl::string_view name, int64_t value, int64_t low, int6
 
 // Checks that 1 <= ranks, 1 <= microbatches, 3 slots per stage and microbatch are at most kMaxSlots, costs are in
 // 1..kMaxSlotCost (weight, pair and p2p may be 0, weight is at most backward), the sum of the costs of all slots is
-// at most 2^62, and no optional parameter is negative or absurd. A schedule with several stages per rank passes their
-// number; params.virtual_stages or 2 * params.waves counts instead if it is larger. InvalidArgument names the
+// at most 2^62, and no optional parameter is negative or too large. A schedule with several stages per rank passes
+// their number; params.virtual_stages or 2 * params.waves counts instead if it is larger. InvalidArgument names the
 // parameter, its value and the nearest valid one.
 absl::Status CheckParams(const ScheduleParams& params, int stages_per_rank = 1);
 

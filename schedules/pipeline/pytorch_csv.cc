@@ -284,7 +284,7 @@ struct Reader {
     return lists;
   }
 
-  // Adds to an error of CheckSchedule the cell of the slot that is wrong.
+  // Adds the cell of the wrong slot to an error of CheckSchedule.
   absl::Status AtSlot(const absl::Status& status, const WrongSlot& wrong, const PipelineSchedule& schedule) const {
     int64_t left = IndexOf(wrong, schedule);
     if (left < 0) return status;
@@ -294,7 +294,7 @@ struct Reader {
     return status;
   }
 
-  // Adds to an error of CheckTransfers the cell of the first action that it names.
+  // Adds the cell of the first action that an error of CheckTransfers names to that error.
   absl::Status AtAction(const absl::Status& status, const ActionLists& lists) const {
     std::map<std::string, const Cell*> cells;
     for (size_t rank = 0; rank < rows.size(); ++rank) {

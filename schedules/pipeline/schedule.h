@@ -33,8 +33,8 @@ struct Slot {
   // 1 or 2. Only forwards can be wider than 1 ("forward doubling"); each of their microbatches has its own backward. A
   // microbatch's forward has the same width in all stages.
   uint8_t width = 1;
-  // True if the slot runs as one overlapped action with the next slot of the list: this one a forward, the next a
-  // kBackward.
+  // True if the slot runs as one overlapped action with the next slot of the list. This slot is then a forward, and the
+  // next is a kBackward.
   bool paired = false;
   // 1 if the microbatch belongs to the next repetition. Only in schedules with `asynchrony`.
   uint8_t ahead = 0;
@@ -64,7 +64,7 @@ struct StageCosts {
   int64_t backward_weight = 0;
 };
 
-// How Chimera uses more microbatches than ranks.
+// How Chimera and Chimera-wave use more microbatches than ranks.
 enum class Scaling : uint8_t { kConcatenation, kForwardDoubling, kBackwardHalving };
 
 struct ScheduleParams {

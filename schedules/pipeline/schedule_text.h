@@ -43,7 +43,7 @@ absl::Status CheckDefinition(const NamedSchedule& named, const ScheduleParams& p
 // registered schedule and the definition gives itself another name or none.
 absl::Status CheckDefinitionName(absl::string_view name, absl::string_view definition);
 
-// The names of the registered message-driven schedules, which a plan can freeze.
+// The names of the registered message-driven schedules, whose order a plan can freeze (FreezeSchedule in timing.h).
 std::vector<std::string> MessageDrivenSchedules();
 
 // Calls ParseSchedule and CheckDefinition, for plans that contain their schedule.

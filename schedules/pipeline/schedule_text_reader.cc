@@ -336,7 +336,7 @@ class TextReader {
     return std::move(named_);
   }
 
-  // Adds to an error the place of the wrong slot and its name in this file.
+  // Adds the position of the wrong slot, and the slot's name in this file, to an error.
   absl::Status InFile(const absl::Status& status, const WrongSlot& wrong) const {
     const int64_t index = IndexOf(wrong, named_.schedule);
     const Word& line = seen_.at(absl::StrCat("rank #", wrong.rank));

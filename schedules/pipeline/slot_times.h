@@ -66,7 +66,7 @@ absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int mi
                                         std::vector<StageCosts> costs, int64_t p2p);
 absl::StatusOr<UnitCosts> MakeUnitCosts(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs);
 
-// The times at which the slots of one repetition end, by the result that a slot computes. The slots of a list belong to
+// The times at which the slots of one repetition end, by the result that a slot computes. A list can contain slots of
 // two repetitions, but a slot and all its inputs belong to the same repetition.
 class ResultTimes {
  public:

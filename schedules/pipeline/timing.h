@@ -42,7 +42,7 @@ struct ScheduleTiming {
   int64_t ideal = 0;
   // The time that `period_repetitions` further repetitions add in steady state. It equals the makespan, except for
   // asynchronous schedules, whose repetitions overlap. 0 if the times of an asynchronous schedule show no pattern in
-  // the first kPeriodSearch repetitions.
+  // the first kPeriodSearch repetitions (fewer for very long lists).
   int64_t period = 0;
   int64_t period_repetitions = 1;
   std::vector<RankTiming> ranks;
@@ -55,12 +55,13 @@ struct ScheduleTiming {
 inline constexpr int kPeriodSearch = 4096;
 
 // Times a schedule. Each rank runs its list in order (a message-driven rank chooses by rule P6). A slot starts as soon
-// as its rank is free and its inputs are there. Returns InvalidArgument if CheckSchedule refuses the schedule or a cost
-// is negative or beyond kMaxSlotCost (params.h).
+// as its rank is free and its inputs are there. Returns InvalidArgument if CheckSchedule refuses the schedule, or if a
+// cost is negative or too large (slot_times.h).
 absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, int microbatches, const SlotCosts& costs);
 
-// The same with costs by stage, for a static schedule that flushes. `p2p` is as in SlotCosts. The unit is 1. Also
-// InvalidArgument if the schedule is message-driven or asynchronous, or if a stage has no costs.
+// Times a static schedule that flushes, with costs by stage. `p2p` is as in SlotCosts. The unit is 1, and
+// peak_activations counts pairs (stage, microbatch). Also returns InvalidArgument if the schedule is message-driven or
+// asynchronous, or if a stage has no costs.
 absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, int microbatches,
                                             std::vector<StageCosts> costs, int64_t p2p);
 

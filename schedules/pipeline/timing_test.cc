@@ -93,7 +93,7 @@ TEST(TimeSchedule, RefusesWhatItCannotTime) {
   EXPECT_THAT(std::string(TimeSchedule(schedule, 2, {}).status().message()), HasSubstr("missing"));
 }
 
-// Equal costs of all stages are the costs of slots.
+// If all stages cost the same, costs by stage give the same times as costs of slots.
 TEST(TimeSchedule, CostsByStageAgreeWithCostsOfSlots) {
   int compared = 0;
   for (const ScheduleEntry& entry : Schedules()) {

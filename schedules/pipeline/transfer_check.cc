@@ -191,7 +191,7 @@ class DeadlockCheck {
     int32_t after;
   };
 
-  // Returns the graph node of an action: the smallest number of the actions that run together with it.
+  // Returns the graph node of an action: the smallest number among the action and those that run together with it.
   int64_t Node(int64_t id) {
     while (parent_[id] != id) id = parent_[id] = parent_[parent_[id]];
     return id;
@@ -354,7 +354,7 @@ class DeadlockCheck {
                         table_.ShortName(awaited), ",");
   }
 
-  // Names the action `id`, for which its node must wait, and the action's partner if it is a transfer.
+  // Names the action `id`, which makes its node wait, and the action's partner if it is a transfer.
   std::string NodeName(int64_t id) const {
     if (!IsTransfer(table_[id].kind)) return table_.ShortName(id);
     return absl::StrCat(table_.ShortName(Partner(id)), " with ", table_.ShortName(id));

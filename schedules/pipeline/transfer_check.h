@@ -34,7 +34,8 @@ struct TransferOptions {
 //   computes before it in the list and for the transfers before it on its communicator, and runs when both its ends
 //   are ready (rendezvous); and a compute action waits for its RECV, but not for other transfers.
 //
-// InvalidArgument names ranks and actions, counted from 1; it names a deadlock as a cycle.
+// InvalidArgument names ranks, counted from 0, and actions, counted from 1 in each list; it names a deadlock as a
+// cycle.
 absl::Status CheckTransfers(const ActionLists& lists, const TransferOptions& options = {});
 
 }  // namespace weft

@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Makes lists from PyTorch's words, without the reader's own checks.
+// Makes lists from PyTorch's words, without the checks of ParsePytorchCsv.
 ActionLists Lists(std::vector<int> rank_of, int microbatches, const std::vector<std::string>& rows) {
   ActionLists lists = {.microbatches = microbatches, .rank_of = std::move(rank_of), .order = {}};
   for (const std::string& row : rows) {
@@ -138,7 +138,8 @@ TEST(CheckTransfers, SkewedLoop) {
 TEST(CheckTransfers, GroupsCanBlock) {
   const ActionLists lists = Lists({0, 1}, 1, {"0F0 0SEND_F0 0RECV_B0 0B0", "1RECV_F0 1F0 1B0 1SEND_B0"});
   EXPECT_EQ(Error(lists, Communicators::kPerEdge, /*grouped=*/false), "");
-  // Each action that waits is the one that the action before it waits for, or starts together with that one.
+  // In the message, each action that waits is the action that the one before it waits for, or starts together with that
+  // action.
   EXPECT_EQ(Error(lists, Communicators::kPerEdge, /*grouped=*/true),
             "deadlock: 0RECV_B0 (rank 0) with 1SEND_B0 (rank 1), which starts together with 1RECV_F0 (rank 1), waits "
             "for 1B0 (rank 1); 1B0 (rank 1) waits for 1F0 (rank 1); 1F0 (rank 1) waits for 1RECV_F0 (rank 1)");

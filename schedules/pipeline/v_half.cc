@@ -18,8 +18,8 @@
 // Constraints: any P >= 1, N >= 1; two stages per rank.
 // Time:    equal stages, F = I = W, free transfers, N >= P, in slots of one stage: makespan = span = 6N + 3P - 7 for
 //          even P >= 4, 6N + 3P - 4 for odd P >= 3, 6N + 1 for P = 2 (there the span is 6N from N = 3 on). The drawing:
-//          24 + 5 = 29. With unequal times the bubble does not grow with N: at F = 1, I = 1.2, W = 0.8, P = 4 it is 3.9
-//          of a rank's microbatch.
+//          24 + 5 = 29. With unequal times the bubble does not grow with N: at P = 4, with F = 1, I = 1.2, W = 0.8 for
+//          a whole rank, it is 3.9.
 // Memory:  every rank holds at most floor((P + 2) / 2) microbatches' activations, and exactly that many if N >= P.
 // Source:  Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", arXiv:2405.15362, for blocks, memory, and
 //          "half the bubble of 1F1B", (P - 1) 3 slots, which is an upper bound. The formulas agree with the authors'

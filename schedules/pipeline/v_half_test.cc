@@ -50,7 +50,7 @@ TEST(VHalf, BubbleDoesNotGrowWithUnequalTimes) {
   for (int n : {16, 64, 256}) {
     const PipelineSchedule schedule = *BuildSchedule(entry, {.ranks = 4, .microbatches = n});
     const ScheduleTiming timing = *TimeSchedule(schedule, n, {.forward = 10, .backward = 20, .weight = 8});
-    // Times are in tenths of half a rank's forward.
+    // Times are in twentieths of a rank's forward.
     EXPECT_EQ(timing.makespan, 2 * (30 * n + 39));
   }
 }

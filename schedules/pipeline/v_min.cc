@@ -17,7 +17,8 @@
 // Constraints: any P >= 1, N >= 1; two stages per rank.
 // Time:    equal stages, F = I = W, free transfers, P >= 2, in slots of one stage: makespan = span = 6N + 4P - 5 for
 //          P = 1 modulo 3 and for N = 1, else 6N + 4P - 7 (the authors' lists: 4P - 5 also for P = 2 modulo 3). The
-//          drawing: 18 + 5 = 23. At F = 1, I = 1.2, W = 0.8, P = 4 the bubble is 10.4 for N = 8, 15.2 for N = 16.
+//          drawing: 18 + 5 = 23. At P = 4, with F = 1, I = 1.2, W = 0.8 for a whole rank, the bubble is 10.4 for N = 8
+//          and 15.2 for N = 16.
 // Memory:  every rank holds at most floor((P + 4) / 3) microbatches' activations; for P = 2 modulo 3 some ranks hold
 //          half a microbatch less.
 // Source:  Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", arXiv:2405.15362, for blocks, memory, and
@@ -39,8 +40,8 @@ namespace weft {
 absl::StatusOr<PipelineSchedule> BuildVMin(const ScheduleParams& params) {
   if (absl::Status status = CheckVShape("v-min", params); !status.ok()) return status;
   const int64_t p = params.ranks, d = p % 3 == 0 ? 2 : 0;
-  // With a longer lead the first microbatches of chunk 0 delay those of chunk 1. With a shorter lead the start does not
-  // close up.
+  // With a longer lead the first microbatches of chunk 0 delay those of chunk 1. With a shorter lead, gaps remain at
+  // the start.
   RepeatedBlocks blocks = {.ranks = {}, .limit = 2 * ((params.ranks + 4) / 3), .lead = 6};
   for (int64_t r = 0; r < p; ++r) {
     blocks.ranks.push_back({.forward = {r, 2 * p - 1 - r}, .input = {4 * p + d - 1 - r, 2 * p + d + r}});

@@ -16,8 +16,8 @@
 
 namespace weft {
 
-// How one unit of the table is filled; the table repeats it. A rank's forwards of a unit take S slots, and so do the
-// backwards of the same number of microbatches.
+// How one unit of the table is filled. The table consists of such units, one after the other. A rank's forwards of a
+// unit take S slots, and so do the backwards of the same number of microbatches.
 enum class WaveUnit : uint8_t {
   // `per_lane` microbatches of each lane; units begin 2S slots apart.
   kSingle,

@@ -16,8 +16,8 @@
 //          span = 2N (F + B) + (P - 1) 2(I - W); makespan = 2N (F + B) + (P - 1) max(I, 2(I - W)).
 //          At F = I = W the span has no bubble and the makespan P - 1 slots; with N < 2P - 1 the span has
 //          b = 4(P - 1) - 2(N - 1) slots, the makespan max(P - 1, b). The drawing: 30 + 0 and 30 + 2.
-//          The paper's search for an order (no fixed list) is better if the times differ: at F = 1, I = 1.2, W = 0.8,
-//          P = 4 its span bubble is 0.8 of a microbatch on a whole rank, here 1.2.
+//          The paper's search for an order (no fixed list) is better if the times differ: at P = 4, with F = 1, I =
+//          1.2, W = 0.8 for a whole rank, its span has a bubble of 0.8, here 1.2.
 // Memory:  rank r holds at most min(2P, N + min(N, r + 1)) stages' activations, each half a microbatch: P microbatches
 //          on all ranks if N >= 2P - 1.
 // Source:  Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", arXiv:2405.15362, and Qi et al. 2023,

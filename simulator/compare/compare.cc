@@ -21,7 +21,7 @@
 namespace weft::sim {
 namespace {
 
-// Latest time in a trace, 26 days as in the simulator. It keeps sums of times below 2^63.
+// Latest time that a trace may have: 26 days, as in the simulator. The limit keeps sums of times below 2^63.
 constexpr int64_t kLatestPs = int64_t{1} << 61;
 
 double Seconds(int64_t ps) { return ToSeconds(Time{ps}); }
@@ -98,8 +98,7 @@ std::map<ActionKey, ActionTimes> TimesByAction(const Trace& trace) {
   std::map<ActionKey, ActionTimes> times;
   for (auto& [key, steps] : durations) {
     ActionTimes& action = times[key];
-    // In a measured trace, the steps of an action do not overlap. In a made-up trace, the sum of their durations may
-    // exceed the latest time, so it is clamped.
+    // If steps overlap, or in a made-up trace, the sum of the durations may exceed the latest time, so it is clamped.
     for (auto& [step, values] : steps) {
       const int64_t median = Median(std::move(values));
       action.steps[step] = median;

@@ -57,7 +57,7 @@ int SourceOf(const std::string& stream) {
   return static_cast<int>(Source::kCommunication);
 }
 
-// The work at an instant: the number of pieces of each source, and the compute steps.
+// The work that runs on a rank at an instant: the number of pieces of each source, and the compute steps.
 struct Running {
   std::array<int64_t, kRunning> count = {};
   std::set<std::pair<int64_t, size_t>> compute;

@@ -1,4 +1,4 @@
-// Splits the time of a repetition by its sources, to explain the difference of two traces.
+// Splits the time of a repetition by its sources, to explain the difference between two traces.
 #ifndef WEFT_SIMULATOR_COMPARE_SOURCES_H_
 #define WEFT_SIMULATOR_COMPARE_SOURCES_H_
 

@@ -29,9 +29,9 @@ struct CostOptions {
 };
 
 // Returns the duration of `step` on a device of `cluster`. The step is not a collective and computes products of
-// `shapes`. `index` is its position in the segment of an action of `kind`, relative to the first step on the compute
-// stream (negative = before it). FailedPrecondition, naming the step and the field, if the cluster lacks a figure that
-// the step needs (say, a peak for its dtype).
+// `shapes`. `index` is the step's position in the segment of an action of `kind`, relative to the first step on the
+// compute stream (negative = before it). FailedPrecondition, naming the step and the field, if the cluster lacks a
+// figure that the step needs (say, a peak for its dtype).
 using StepCostFn = absl::StatusOr<Time>(const Step& step, const StepShapes& shapes, ActionKind kind, int index,
                                         const Cluster& cluster, const CostOptions& options);
 

@@ -35,7 +35,7 @@ Cluster TestCluster() {
   )pb");
 }
 
-// A figure that is not a multiple of a power of two may be rounded up by one picosecond.
+// A figure that a double cannot hold exactly may make a time one picosecond longer.
 void ExpectTime(Time time, int64_t ps) {
   EXPECT_GE(time.ps, ps);
   EXPECT_LE(time.ps, ps + 1);
@@ -79,7 +79,7 @@ TEST(Roofline, RowsOfATableAreLowerEdges) {
 TEST(Roofline, KernelRatesOverride) {
   ExpectTime(Roofline("kernel: GELU work { bytes: 1000 dtype: FP32 }"), 3'000'000);
   ExpectTime(Roofline("kernel: GELU work { bytes: 1000000 dtype: FP32 }"), 103'000'000);
-  // Another dtype has no row.
+  // There is no rate of this kernel for another dtype.
   ExpectTime(Roofline("kernel: GELU work { bytes: 1000000 dtype: BF16 }"), 3'000'000);
   // A kernel with a rate of its own needs no peak for FP64.
   ExpectTime(Roofline("kernel: MATMUL work { flops: 1000 bytes: 3000 dtype: FP64 }"), 3'000'000);

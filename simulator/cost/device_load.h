@@ -8,8 +8,8 @@
 
 namespace weft::sim {
 
-// The resources that are left. Each collective takes what the device's `communication_load` states, but a quarter of
-// every resource is always left.
+// The resources of a device that are left for computation. Each collective takes what the device's `communication_load`
+// states, but a quarter of every resource is always left.
 struct RemainingDevice {
   // How many of TileFigures.multiprocessors are left.
   int64_t multiprocessors = 0;

@@ -57,7 +57,7 @@ MeasuredRate Near(const KernelKeyParts& wanted, const Step& step, const Device& 
     if (weights > 0 && (by_flops != has_flops || by_bytes != has_bytes)) continue;
     has_flops = by_flops;
     has_bytes = by_bytes;
-    // Two rows of one shape differ only in their work; the minimum keeps their weights finite.
+    // A row of the very same shape can still differ in its work. The minimum keeps the weight of such a row finite.
     const double weight = 1 / std::max(distance, 1e-6);
     if (weights == 0 || distance < nearest) {
       nearest = distance;
@@ -136,7 +136,7 @@ std::vector<std::string> NotesOnRates(const Program& program, const Device& devi
     any_key = any_key || step.rate.source == RateSource::kSame || step.rate.source == RateSource::kNear;
     if (step.rate.source == RateSource::kNear) near += step.steps;
     if (step.rate.source == RateSource::kNone) unmeasured.insert(Kernel_Name(step.kernel));
-    // Rates by work are for plain causal attention.
+    // Rates by work are for plain causal attention, without dropout.
     const bool own =
         IsFusedAttention(step.kernel) && step.rate.source != RateSource::kSame && step.rate.source != RateSource::kNear;
     if (own && absl::StrContains(step.key, " dropout")) slow.insert(step.key);

@@ -15,8 +15,9 @@ namespace weft::sim {
 enum class RateSource {
   // The rate of this very step: same types, options and shapes.
   kSame,
-  // From measured steps of the same types and options whose extents are within a factor of kNearExtent. Their rates are
-  // averaged by logarithm; weights are the inverse squared distances of the logarithms of the extents.
+  // The rate follows from measured steps of the same types and options whose extents are within a factor of
+  // kNearExtent. The logarithms of their rates are averaged; the weights are the inverse squared distances of the
+  // logarithms of the extents.
   kNear,
   // The kernel's rate by work: the last row whose edge is at most the step's work.
   kByWork,
@@ -39,7 +40,8 @@ struct MeasuredRate {
 // work apply.
 MeasuredRate FindMeasuredRate(const Step& step, const Segment* segment, const Device& device);
 
-// The rates that a prediction of `program` on `device` rests on: a row for every different step on the compute stream.
+// The rates that a prediction of `program` on `device` is based on: a row for every different step on the compute
+// stream.
 struct StepRate {
   std::string key;
   Kernel kernel = KERNEL_UNSPECIFIED;

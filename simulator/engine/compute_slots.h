@@ -14,9 +14,9 @@ namespace weft::sim {
 
 class ComputeSlots {
  public:
-  // There is no limit if `slots_per_node` is 0 or at least `devices_per_node`. If a rank gets a slot, it may keep it
-  // for further steps that become ready less than `turn` later. If `node_of_rank` is empty, ranks fill the nodes in
-  // order.
+  // There is no limit if `slots_per_node` is 0 or at least `devices_per_node`. A rank that got a slot keeps it for its
+  // next step if that step is ready as soon as the rank's last step ends, and less than `turn` after the rank got the
+  // slot. If `node_of_rank` is empty, ranks fill the nodes in order.
   ComputeSlots(int64_t ranks, int64_t devices_per_node, int64_t slots_per_node, int64_t turn,
                const std::vector<int64_t>& node_of_rank)
       : turn_(turn) {
@@ -129,7 +129,7 @@ class ComputeSlots {
   std::vector<Node> nodes_;
   // Index in `nodes_` of each rank's node.
   std::vector<int64_t> node_of_;
-  // By rank.
+  // The state of each rank.
   std::vector<Holder> holders_;
   // Ranks with a step that ended at this instant, and the ranks among them that keep their slot.
   std::vector<int32_t> ended_;

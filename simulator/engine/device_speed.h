@@ -9,7 +9,7 @@
 
 namespace weft::sim {
 
-// Returns the cost, at `speed` in millionths of full speed, of work that costs `cost` at full speed: ceil(cost /
+// Returns the cost, at `speed` in millionths of full speed, of work that costs `cost` at full speed: ceil(cost * 10^6 /
 // speed), at most 2^62.
 inline int64_t AtSpeed(int64_t cost, int64_t speed) {
   constexpr __int128 kMax = __int128{1} << 62;

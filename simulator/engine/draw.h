@@ -1,5 +1,5 @@
-// Random numbers that depend on counters only and use integer arithmetic only. They are the same on every machine,
-// whatever else is drawn before or beside them.
+// Random numbers that depend only on counters. Their arithmetic, on integers and a little on doubles, gives the same
+// results everywhere. So they are the same on every machine, whatever else is drawn before or beside them.
 #ifndef WEFT_SIMULATOR_ENGINE_DRAW_H_
 #define WEFT_SIMULATOR_ENGINE_DRAW_H_
 
@@ -25,7 +25,7 @@ class Draw {
     return static_cast<double>(Bits() >> 11) < probability * static_cast<double>(uint64_t{1} << 53);
   }
 
-  // Returns a normal deviate in units of 2^-32 / kNormalDeviation: the number of set bits among 256 fair bits, less
+  // Returns a normal deviate in units of 2^-32 / kNormalDeviation: the number of set bits among 256 fair bits, minus
   // 128, plus a uniform number on [-1/2, 1/2) that fills the gaps between integers (de Moivre, Laplace). The variance
   // of the sum is 64 + 1/12. The tails are a little thin: of the deviates beyond 4 standard deviations, 7 % are
   // missing.

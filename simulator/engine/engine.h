@@ -4,7 +4,7 @@
 // dependencies of its action, then for its partners or a compute slot, then occupies the stream for its duration.
 // Nothing else costs time. The engine keeps one event per busy stream, ordered by time; a transfer or collective has
 // one event for all ranks that take part. The engine reads an entry only when it is the head of its stream, so memory
-// does not grow with the length of the run.
+// hardly grows with the number of repetitions, except for a trace.
 #ifndef WEFT_SIMULATOR_ENGINE_ENGINE_H_
 #define WEFT_SIMULATOR_ENGINE_ENGINE_H_
 
@@ -43,7 +43,7 @@ struct EngineOptions {
   bool repeat_stretches = true;
 };
 
-// One expanded step that was run: a TraceEvent without the rank.
+// One step that a rank ran in one repetition: a TraceEvent without the rank.
 struct EngineEvent {
   int32_t repetition = 0;
   // Indices of the action in TemplateView::actions, of the step in its segment, of the stream in TemplateView::streams.
@@ -68,8 +68,8 @@ struct RankResult {
   // time. A buffer is live from the start of its first writer, inclusive, to the finish of its releasing action,
   // exclusive.
   int64_t live_peak = 0;
-  // Most microbatches in flight at one time. A microbatch is in flight if its forward has begun in some stage of the
-  // rank and its backward is not over.
+  // Most pairs (stage, microbatch) in flight at one time. A pair is in flight from the start of its forward until its
+  // backward, or the weight half of its backward, is over.
   int64_t peak_forwards = 0;
   ClassSizes live_at_peak = {};
   // Steps in order of start; filled only with EngineOptions::trace.
@@ -81,7 +81,7 @@ struct EngineResult {
   Time makespan;
   // T(k) of rule P1 for every repetition that all ranks finished.
   std::vector<Time> repetition_finish;
-  // Number of expanded steps that all ranks together started.
+  // Number of steps that all ranks together started, in all repetitions.
   int64_t steps = 0;
   // Number of stretches that the simulated ranks replayed instead of simulating them step by step. Another collective
   // interrupted `disturbed_stretches` of them, so that they were simulated step by step after all.

@@ -215,7 +215,7 @@ TEST(EngineFlow, RefusesTransfersBeyondTheTimeLimit) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr("2^61 picoseconds"));
 }
 
-// The latency of a collective depends on its size.
+// A network that breaks its promise: the latency of a collective depends on its size.
 class FickleNetwork : public StarNetwork {
  public:
   FickleNetwork() : StarNetwork(2, 1'000'000'000'000, {}, 0) {}

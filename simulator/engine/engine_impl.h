@@ -36,7 +36,8 @@ struct StreamState {
   int32_t objects = 0;
   // The communicator, if this is a stream of collectives; else -1.
   int32_t communicator = -1;
-  // The head: list, repetition, entry and run. List 3 means that the stream is done.
+  // The head: its list (0 prologue, 1 body, 2 epilogue), repetition, entry and run. List 3 means that the stream is
+  // done.
   int32_t list = 0;
   int32_t repetition = 0;
   int32_t entry = 0;
@@ -145,7 +146,7 @@ struct RankState {
   int64_t stands_for = 1;
   // Speed of the rank's device, in millionths of full speed.
   int64_t speed = kFullSpeed;
-  // Expanded steps that the rank started.
+  // Steps that the rank started, in all repetitions.
   int64_t steps = 0;
   // Index of the rank's first object in Engine::counts_ and waiters_.
   int32_t objects = 0;
@@ -306,7 +307,7 @@ class Engine {
     load_changed_.push_back(rank);
   }
 
-  // Return the cost, at a load, of step `i` of TemplateView::steps and of a whole run at the head of `stream`. The
+  // Return the cost, at a load, of a step (`i` in TemplateView::steps) or of a whole run at the head of `stream`. The
   // costs include the speed of the device and jitter.
   int64_t StepCost(const StreamState& stream, int32_t i, int32_t load) const;
   int64_t RunCost(const StreamState& stream, const Run& run, int32_t load) const;
@@ -318,7 +319,7 @@ class Engine {
   void ApplyLoads();
   void Retime(RankState& state, int32_t load);
 
-  // True if the event belongs to a run that has been retimed since.
+  // True if the event is the end of a run that was retimed after the event was pushed.
   bool IsStale(const Event& event) const {
     if (!view_.slows || event.kind() != EventKind::kStreamEnd) return false;
     const StreamState& stream = streams_[event.index()];
@@ -339,12 +340,12 @@ class Engine {
   std::pair<int32_t, int32_t> AwaitedBy(const StreamState& stream) const;
 
   // Returns the stream of collectives of the action at the head of compute stream `s`, if from now on nothing outside
-  // the action affects it on this rank: its collective waits for a step of this action and for no other simulated rank,
-  // and no other load or collective runs on the rank. Otherwise returns -1.
+  // the action affects the action on this rank: the action's collective waits for a step of this action and for no
+  // other simulated rank, and no other load or collective runs on the rank. Otherwise returns -1.
   int32_t LoneCollective(int32_t s) const;
 
   // Called when a computation starts on stream `s`. Returns the duration of the recorded stretch that begins with it;
-  // -1 if there is none. If none has been tried yet and one may begin here, starts to record it.
+  // -1 if there is none. If no stretch was tried with this computation yet and one may begin here, starts to record it.
   int64_t BeginStretch(int32_t s);
   // Ends the stretch on compute stream `s`. Only the end of its last computation remains to be handled.
   void EndStretch(int32_t s);
@@ -383,15 +384,17 @@ class Engine {
   // Called when one more stream has reached its part of the group. With the last such stream the group is ready.
   void GroupReady(int32_t g);
 
-  // Called when all partners of the group are ready. Each member starts unless its partner's group is not open.
+  // Called when all partners of the group are ready. Starts each member, except those whose partner's group is not
+  // open.
   void Open(int32_t g);
   bool MayStart(const ChannelEnd& end) const { return end.ready && (end.group < 0 || groups_[end.group].open); }
 
   void StartTransfer(int32_t c);
   void StartCollective(int32_t c);
 
-  // For networks with shared links: begins the flow whose end is the end of the transfer or collective. `streams` take
-  // part. The latest event in the trace of each stream's rank belongs to this flow.
+  // For networks with shared links: begins the flow of the transfer on channel `index`, or of the collective on
+  // communicator `index`. The transfer or collective ends when its flow ends. `streams` are the streams that take part;
+  // the latest event in the trace of each stream's rank belongs to this flow.
   void BeginFlow(const Flow& flow, bool collective, int32_t index, absl::Span<const int32_t> streams);
   // Handles the end of a phase of a flow.
   void AdvanceFlow();

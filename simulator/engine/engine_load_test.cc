@@ -109,7 +109,7 @@ TEST(EngineLoad, TwoCollectivesAreTheMost) {
 }
 
 TEST(EngineLoad, AnEndAndAStartAtOneInstantAreNoChange) {
-  // The second collective begins when the first ends; so does the step that waits for the first.
+  // The second collective begins when the first ends; the step that waits for the first begins then too.
   const Program program =
       OneSegmentProgram({"", Sum("TENSOR", "deps: 0"), Sum("GATHER_WEIGHTS", "deps: 1"), "", "deps: 1"});
   for (const bool join_steps : {false, true}) {

@@ -37,8 +37,8 @@ absl::Status Engine::Prepare() {
                         static_cast<int64_t>(view_.template_of_rank.size()) * kResultBytes;
   // The limit on bytes also keeps the indices of objects within int32.
   if (bytes > kMaxStateBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions over ", ranks,
-                                                     " ranks; simulating them takes ", bytes >> 20,
+    return absl::ResourceExhaustedError(absl::StrCat("the program has ", total, " actions and awaited steps over ",
+                                                     ranks, " ranks; simulating them takes ", bytes >> 20,
                                                      " MiB of memory; allowed: ", kMaxStateBytes >> 20, " MiB"));
   }
   if (options_.trace) WEFT_RETURN_IF_ERROR(CheckTraceSize(view_, options_.repetitions));

@@ -22,7 +22,7 @@ constexpr size_t kMaxStretches = 1 << 12;
 }  // namespace
 
 void Engine::PrepareStretches() {
-  // A trace needs every step. With dynamic orders, slots, jitter or shared links no two passes are alike.
+  // A trace needs every step. With dynamic orders, slots, jitter or shared links, a rank need not do the same again.
   stretches_on_ = options_.repeat_stretches && !options_.trace && !options_.jitter.any() && !slots_.limited() &&
                   !shares_links_ && view_.program->compute_order() == STATIC_ORDER;
   if (!stretches_on_) return;

@@ -176,7 +176,7 @@ class EventQueue {
   // The first free run and the first free link, -1 = none.
   int32_t free_run_ = -1;
   int32_t free_link_ = -1;
-  // For each kind of event.
+  // The run that was begun last, for each kind of event.
   std::array<Open, kEventKinds> open_;
 };
 

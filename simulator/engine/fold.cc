@@ -148,7 +148,7 @@ class Folder {
 
   void MakeClasses() {
     class_of_.assign(all_.ranks.size(), -1);
-    // Classes by view and speed.
+    // The class of each pair (view, speed) seen so far.
     absl::flat_hash_map<std::pair<int32_t, int64_t>, int32_t> known;
     for (size_t rank = 0; rank < all_.ranks.size(); ++rank) {
       const int64_t speed = view_.speed_of_rank.empty() ? 0 : view_.speed_of_rank[rank];
@@ -199,9 +199,9 @@ class Folder {
     for (const int32_t communicator : communicator_class_) user_class_.push_back(channels + communicator);
   }
 
-  // Writes to `key`, for each channel of a rank, its class (without shared links: the number of its times), and the
-  // class of the rank at the other end with the index of that side, -1 if there is none; then the class of each
-  // communicator. The length is the same for all ranks of one view.
+  // Writes to `key`, for each channel of a rank: the channel's class (without shared links, the number of its times),
+  // then the class of the rank at the other end and the index of that side, or -1 if there is none. The class of each
+  // communicator of the rank follows. The length is the same for all ranks of one view.
   void Describe(int32_t rank, Key& key) const {
     key.clear();
     const LinkedRank& own = all_.ranks[rank];
@@ -264,7 +264,7 @@ class Folder {
       if (!shared_->Fold(user_class_)) return std::nullopt;
       links.flows.capacities = shared_->FoldedCapacities();
     }
-    // Folded communicators by class of communicators.
+    // The folded communicator of each class of communicators.
     absl::flat_hash_map<int32_t, int32_t> communicators;
     for (const std::vector<int32_t>& members : classes_) {
       const LinkedRank& own = all_.ranks[members.front()];
@@ -345,7 +345,8 @@ class Folder {
   const ProgramView& view_;
   const NetworkModel& network_;
   const RankLinks& all_;
-  // Numbers for the times that channels and communicators take, apart from their links.
+  // A number for each channel and each communicator. Equal numbers mean equal times, apart from the links that they
+  // use.
   std::vector<int32_t> channel_times_;
   std::vector<int32_t> communicator_times_;
   // Class of each communicator; communicators of one class are alike.

@@ -26,7 +26,8 @@
 namespace weft::sim {
 
 // Returns the links of one rank of each class, the lowest, given the links of all ranks. Returns nothing if no two
-// ranks are alike, or if the network lacks a figure; the simulation then reports the missing figure.
+// ranks are alike, or if one rank cannot stand for its class, for example because a channel joins two ranks of the
+// class. Also returns nothing if the network lacks a figure; the simulation then reports the missing figure.
 std::optional<RankLinks> FoldRanks(const ProgramView& view, const NetworkModel& network, const RankLinks& all);
 
 }  // namespace weft::sim

@@ -30,9 +30,10 @@ class LinkClasses {
   // Adds a flow of `user`, with a key that the user's other flows do not have.
   void Add(int32_t user, int64_t key, Flow flow);
 
-  // Appends everything about the flows of `user` except links. The result is the same for users that are alike.
+  // Appends to `key` everything about the flows of `user` except links. The result is the same for users that are
+  // alike.
   void DescribeFlows(int32_t user, std::vector<int64_t>* key) const;
-  // Appends the classes of links that the flows of `user` take.
+  // Appends to `key` the classes of links that the flows of `user` take.
   void DescribeLinks(int32_t user, std::vector<int64_t>* key) const;
 
   // Splits classes of links by the loads that users put on them. `classes` has the class of each user; DescribeFlows
@@ -40,8 +41,8 @@ class LinkClasses {
   // the first call.
   bool Refine(const std::vector<int32_t>& classes);
 
-  // Makes the flows that stand for the flows of each class of users, once no class of users or links is split any more.
-  // Returns false if one of them takes more of a link than a load can hold.
+  // Makes the flows that stand for the flows of each class of users. Must be called once no class of users or links is
+  // split any more. Returns false if one of these flows takes more of a link than a load can hold.
   bool Fold(const std::vector<int32_t>& classes);
   std::vector<int64_t> FoldedCapacities() const;
   // Flows that represent `user`'s class, each with its key.

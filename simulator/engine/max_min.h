@@ -24,7 +24,7 @@ namespace weft::sim {
 class MaxMin {
  public:
   // Pairs of a link and the number of the flow's messages that use it. Each link occurs once, loads are > 0, and there
-  // is at least one.
+  // is at least one pair.
   using Loads = absl::Span<const std::pair<int32_t, int32_t>>;
 
   // `capacities` are the bytes per second of every link, > 0.
@@ -74,7 +74,7 @@ class MaxMin {
 
   void MarkDirty(int32_t link);
 
-  // Collects the links and flows that `link` reaches in reached_links_ and reached_flows_.
+  // Adds to reached_links_ and reached_flows_ the links and flows that `link` reaches.
   void Reach(int32_t link);
   void SolveReached();
   void SolveAlone(int32_t flow);

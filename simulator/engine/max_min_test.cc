@@ -91,8 +91,8 @@ TEST(MaxMin, RatesAreAtLeastOneEvenWhereNothingIsLeft) {
   EXPECT_EQ(solver.rate(flows[3]), 8);
 }
 
-// Two links have the level 3 (10 / 3 and 7 / 2), and b is on both. If they gave their levels one after the other, the
-// second link would have 4 left for its other flow, and which link is second would depend on their numbers.
+// Two links have the level 3 (10 / 3 and 7 / 2), and b is on both. If the wide link gave its level first, the narrow
+// link would have 4 left for c. So the rates would depend on the numbers of the links.
 TEST(MaxMin, LinksAtOneLevelGiveItAtOnce) {
   for (const bool swapped : {false, true}) {
     const std::vector<int64_t> capacities = swapped ? std::vector<int64_t>{7, 10} : std::vector<int64_t>{10, 7};

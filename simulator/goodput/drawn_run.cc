@@ -14,8 +14,8 @@ double Exponential(double mean, uint64_t bits) {
   return -mean * std::log(uniform);
 }
 
-// Adds the time since the last restart. `kept` of its intervals count: those with a checkpoint that is whole, or all if
-// the run has ended.
+// Adds the time since the last restart. An interval counts if its checkpoint is whole; if the run has ended, all of
+// them count.
 void AddRunning(const FaultModel& model, double interval, double running, bool ended, TimeShares& times) {
   const double cycle = interval + model.stop_seconds;
   const double begun = std::floor(running / cycle);

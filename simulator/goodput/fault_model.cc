@@ -6,7 +6,7 @@
 namespace weft::sim {
 namespace {
 
-// The most steps between two checkpoints, so that the number is exact as a double.
+// Maximum number of steps between two checkpoints: 2^53, so that the number is exact as a double.
 constexpr double kMaxSteps = 9007199254740992.0;
 
 // Erlang's loss formula for `load` erlangs on `servers` servers. The usual recursion over the number of servers; it

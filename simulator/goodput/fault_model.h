@@ -12,7 +12,7 @@
 // are written while the job trains on: an interruption before the end of the write loses one interval more.
 //
 // With few spare nodes a job also waits until a failed node is repaired. It then waits for the share B(s + 1, repair /
-// M) of its time, with Erlang's loss formula B: s + 1 nodes may be under repair before the job stops, and a job that
+// M) of its time, with Erlang's loss formula B: the job stands still while s + 1 nodes are under repair, and a job that
 // stands still is not interrupted. B depends on the mean time of a repair only, not on how repair times are
 // distributed.
 #ifndef WEFT_SIMULATOR_GOODPUT_FAULT_MODEL_H_
@@ -26,23 +26,23 @@ namespace weft::sim {
 struct FaultModel {
   // Mean time between two interruptions of the job while it does not wait for a repair; greater than 0.
   double seconds_between_failures = 0;
-  // From an interruption until the job trains again, with reading the checkpoint.
+  // From an interruption until the job trains again, including the time to read the checkpoint.
   double restart_seconds = 0;
   // How long training stops for a checkpoint, and how long after that the checkpoint is whole.
   double stop_seconds = 0;
   double write_seconds = 0;
-  // Nodes that can replace a failed one at once, and how long a failed node is away.
+  // Number of spare nodes, which replace failed nodes immediately, and how long a failed node is away.
   int64_t spare_nodes = std::numeric_limits<int64_t>::max();
   double repair_seconds = 0;
 };
 
 // Shares of the time of a long run; they add up to 1.
 struct TimeShares {
-  // Steps that count.
+  // Training that counts: no interruption makes the job repeat it.
   double useful = 0;
-  // Stops for checkpoints that count.
+  // Stops for checkpoints that the job does not repeat either.
   double saving = 0;
-  // Work and stops since the last checkpoint before an interruption.
+  // Training and stops after the last checkpoint before an interruption, which the job repeats.
   double repeated = 0;
   double restarting = 0;
   double waiting = 0;
@@ -50,7 +50,7 @@ struct TimeShares {
 
 // `interval_seconds` is the training time between two checkpoints. A checkpoint begins after the one before is written,
 // so interval + stop must be at least write_seconds. `useful` is 0 if the time until a checkpoint succeeds is too long
-// for a number.
+// for a double.
 TimeShares SharesOfTime(const FaultModel& model, double interval_seconds);
 
 // Returns the number of steps between two checkpoints for which the most time is useful; at least 1. Of equally good

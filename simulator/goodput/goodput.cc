@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kDay = 86400;
 constexpr double kYear = 365 * kDay;
-// Interruptions of all drawn runs together: a few seconds of computing.
+// Maximum number of interruptions in all drawn runs together. Drawing them takes a few seconds.
 constexpr double kMaxInterruptions = 1e8;
 
 FaultModel MakeModel(const Reliability& reliability, double devices, double nodes, double checkpoint_seconds) {

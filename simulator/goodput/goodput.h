@@ -13,7 +13,7 @@
 
 namespace weft::sim {
 
-// Runs that are drawn for the percentiles.
+// Number of runs that are drawn for the percentiles.
 inline constexpr int kDrawnRuns = 1000;
 inline constexpr int64_t kMaxDays = 100'000;
 

@@ -94,7 +94,7 @@ bool WaitsFor(const TracedRun& run, TracedStep step, TracedStep before) {
       own.repetition == other.repetition + 1) {
     return true;
   }
-  // It waited for a slot of the node that `before` left.
+  // True if the step waited for a compute slot of its node, which `before` left.
   if (Computes(run, step) && Computes(run, before) && own.ready < own.start && other.end == own.start &&
       step.rank / run.options.devices_per_node == before.rank / run.options.devices_per_node) {
     return true;
@@ -131,7 +131,8 @@ bool MeetsWith(const TracedRun& run, TracedStep step, TracedStep other) {
   return IsTransfer(ActionOf(run, step).action->kind()) && IsTransfer(ActionOf(run, other).action->kind());
 }
 
-// Expects every hop to begin where the hop before it ends, and to have had to wait for it.
+// Expects every hop to begin where the hop before it ends, and expects the hop's step to have waited for that earlier
+// hop.
 void ExpectRealPath(const TracedRun& run, const std::vector<CriticalHop>& path) {
   Time now = {};
   for (size_t i = 0; i < path.size(); ++i) {
@@ -242,8 +243,9 @@ int64_t LengthWith(const TracedRun& run, const std::vector<CriticalHop>& path, c
   return length;
 }
 
-// A chain of real waits stays one whatever its steps take, so with other times the run is never shorter than the chain.
-// In particular, if a step takes no time, the run is shorter by at most the step's time on the path, and not longer.
+// A chain of real waits remains a chain of real waits whatever its steps take, so with other times the run is never
+// shorter than the chain. In particular, if a step takes no time, the run is shorter by at most the step's time on the
+// path, and not longer.
 TEST(CriticalPath, BoundsTheRunWithOtherTimes) {
   int checked = 0, shorter = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {

@@ -14,7 +14,7 @@
 
 namespace weft::sim {
 
-// Repetitions within which a run must become steady (rule P1).
+// Maximum number of repetitions that are simulated to find the steady period (rule P1).
 inline constexpr int kSteadyRepetitions = 16;
 
 // Returns the steady period from T(0), T(1), ... (rule P1). If the last two differences are equal, or there are fewer

@@ -24,7 +24,8 @@ struct TightestRank {
 TightestRank FindTightestRank(absl::Span<const int64_t> bytes_of_template, absl::Span<const int32_t> template_of_rank,
                               const RankPlacement& placement);
 
-// Sets device_bytes, capacity_bytes and, with the planned_host_bytes and host_capacity_bytes of the report, `fits`.
+// Sets device_bytes, capacity_bytes and `fits` of the report. `fits` also depends on the report's planned_host_bytes
+// and host_capacity_bytes.
 void ReportFit(const TightestRank& tightest, SimulationReport* report);
 
 }  // namespace weft::sim

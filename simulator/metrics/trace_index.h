@@ -32,7 +32,7 @@ struct Cause {
   friend bool operator==(const Cause&, const Cause&) = default;
 };
 
-// Indexes a rank when it is first asked for, so a walk pays only for the ranks that it visits.
+// Indexes a rank when the rank is first needed, so a walk pays only for the ranks that it visits.
 class TraceIndex {
  public:
   // `result` must come from a traced run of `view` over `repetitions`, with all ranks simulated. Both must outlive the

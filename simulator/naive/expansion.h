@@ -52,7 +52,7 @@ struct Node {
 struct Item {
   int64_t rank = 0;
   enum { kForward, kBackward, kBoth } queue = kBoth;
-  // Its steps on the compute stream.
+  // The action's steps on the compute stream.
   std::vector<int> steps;
   bool awaits_recv = false;
   bool chosen = false;

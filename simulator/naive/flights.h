@@ -35,7 +35,7 @@ class Flights {
     size_t phase = 0;
     // The instant at which the phase's fixed part ends and its bytes begin to move.
     int64_t moves_at = 0;
-    // The bytes that each message of the phase still has to move at `as_of`, in units of 10^-12.
+    // The bytes that each message of the phase still has to move at `as_of`, in units of 10^-12 bytes.
     __int128 left = 0;
     int64_t as_of = 0;
     int64_t rate = 0;

@@ -175,7 +175,8 @@ class Runner {
       if (step.start >= 0 && step.end > now) running.insert(step.rank);
       if (step.start < 0 && step.ready >= 0) next[step.rank] = i;
     }
-    // A rank that holds a slot without running a step has just ended one. It keeps the slot until its turn is over.
+    // A rank that holds a slot without running a step has just ended one. It keeps the slot if its next step is ready
+    // and its turn is not over.
     for (const auto& [rank, since] : holders_) {
       if (running.count(rank) > 0 || next.count(rank) == 0 || now - since >= options_.turn) continue;
       StartCompute(next[rank], now);

@@ -117,7 +117,8 @@ TEST(RoundsTime, TreeInClosedForm) {
     messages += static_cast<double>(stage.rounds) * most;
   }
   EXPECT_TIME(tree, 21 * kLatency + messages * chunk);
-  // Lower bound: 2 log2 n latencies plus twice the buffer. Upper bound: the same plus the time to fill the trees.
+  // Lower bound: 2 log2 n latencies, and 2(n-1)/n of the buffer. Upper bound: 21 rounds, each with 4 messages of 1/32
+  // of the buffer.
   const double whole = static_cast<double>(bytes) / kBandwidth;
   EXPECT_GE(tree, 6 * kLatency + 2 * whole * 7 / 8);
   EXPECT_LE(tree, 21 * kLatency + 2 * whole * 21 / 16);

@@ -7,8 +7,8 @@
 //   Fixed part = rounds * (overhead + latency). The overhead is the sum for all messages that one member sends, or
 //                receives, in a round; the latency is the longest of a round's messages.
 //   A message of a phase moves rounds * c bytes, where c is the longest chunk. If members have a link to every other
-//                member, or if each of several nodes has several members, a ring's messages are cut over as many rings
-//                as there are links or members (flow_rings.h), with c / rings bytes each, rounded up.
+//                member, or if each of several nodes has several members, a ring's messages are cut over several rings
+//                (flow_rings.h), with c / rings bytes each, rounded up.
 //   If a switch runs the collective, a member's outgoing link carries all bytes that the member sends, and its incoming
 //                link carries all bytes that it receives.
 //   The collective finishes one group latency after its last phase ends. The group latency is the longest latency from
@@ -37,7 +37,7 @@ namespace {
 
 // In a group of more than kMaxExactMembers members, if every member sends to every other, at most kDistances of the
 // distances between members are simulated. Each of them stands for the distances next to it. Each member sends and
-// receives the same bytes as without this; the loads of links of the fabric are about the same.
+// receives the same bytes as with all distances; the loads of links of the fabric are about the same.
 constexpr int64_t kMaxExactMembers = 512;
 constexpr int64_t kDistances = 64;
 // The largest groups use fewer distances, so that at most kMaxRoutes routes are computed.

@@ -25,10 +25,11 @@ struct AxisPart {
 // One part for each axis of the mesh.
 using GroupForm = std::vector<AxisPart>;
 
-// Returns the coordinates of the lowest member of the group of a rank with the coordinates `own`.
+// Returns the coordinates of the lowest member of a group. `own` are the coordinates of any rank in the group.
 std::vector<int64_t> LowestCoordinates(const GroupForm& form, std::vector<int64_t> own);
 
-// True if a rank with these coordinates is in a group of this form, i.e. if its coordinates are in all lists.
+// True if a rank with these coordinates is in a group of this form, i.e. if each listed axis has the rank's coordinate
+// in its list.
 bool TakesPart(const GroupForm& form, const std::vector<int64_t>& coordinates);
 
 // Returns the number of members of a group.

@@ -130,7 +130,7 @@ class NcclNetwork : public NetworkModel {
   // True if the switches between the nodes sum for the group, which must have equally many members on each node.
   bool FabricReduces(const PlacedGroup& placed, absl::Span<const int64_t> members) const {
     if (cluster().fabric().reduces() == NO_SWITCHES || placed.nodes() < 2) return false;
-    // One member of each node is enough: NCCL itself chooses what to sum inside a node.
+    // The check needs only one member of each node: NCCL itself chooses what to sum inside a node.
     std::vector<int64_t> nodes;
     for (const int64_t member : members) nodes.push_back(links_.Node(member));
     std::sort(nodes.begin(), nodes.end());

@@ -165,7 +165,7 @@ TEST_F(NcclNetworkTest, NeedsToKnowTheDevicesAndTheirLinks) {
   cluster_.mutable_intra_node()->clear_kind();
   Make({{"data", 8}});
   EXPECT_THAT(std::string(AllReduce(0, 1024).status().message()), HasSubstr("cluster.intra_node.kind"));
-  // The kind is not needed if no two members are on one node, nor for a group of one.
+  // The kind of the links inside a node is not needed if no two members are on one node, nor for a group of one.
   Make({{"x", 8}, {"data", 2}});
   EXPECT_TRUE(AllReduce(1, 1024).ok());
   Make({{"data", 1}});

@@ -52,7 +52,7 @@ constexpr double kTreeCorrection[3][23] = {
      0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9}};
 
 // For buffers of at least kPlateauBytes bytes per channel and rank, an all-reduce by Simple rings over several nodes
-// has kPlateau times the latency.
+// has kPlateau times the latency (kPlateauBeforeAmpere times before Ampere).
 constexpr double kPlateauBytes = 64;
 constexpr double kPlateau = 1.4;
 constexpr double kPlateauBeforeAmpere = 1.9;

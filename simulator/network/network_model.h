@@ -40,7 +40,7 @@ struct FlowPhase {
   friend bool operator==(const FlowPhase&, const FlowPhase&) = default;
 };
 
-// A transfer or a collective. It is finished `latency` after its end.
+// A transfer or a collective. It is finished `latency` after the end of its last phase.
 struct Flow {
   std::vector<FlowPhase> phases = {};
   Time latency = {};

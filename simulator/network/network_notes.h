@@ -18,7 +18,7 @@ namespace weft::sim {
 //   a last node  with fewer ranks than the others, and a ring that has fewer members there
 // For "analytic" and "nccl":
 //   bridges      above the ranks of one node: messages that meet at a bridge do not slow each other down
-//   a torus      with ranks on several nodes: messages that meet on a link between nodes do not either
+//   a torus      with ranks on several nodes: messages that meet on a link between nodes do not slow each other down
 // For "analytic" alone:
 //   rings        members of a ring on one node do not follow each other: rings go in order of ranks (rule P10), while
 //                communication libraries order them by node

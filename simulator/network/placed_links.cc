@@ -72,7 +72,7 @@ void PlacedLinks::AddTo(Sharing& sharing, int64_t members) {
   sharing.emplace_back(members, 1);
 }
 
-// Returns a group's bandwidth on a link whose full bandwidth is `all`, if these users share the link.
+// Returns a group's bandwidth on a link whose full bandwidth is `all`, if the users in `sharing` share the link.
 double PlacedLinks::Shared(double all, const Sharing& sharing) {
   double users = 0;
   for (const auto& [members, count] : sharing) users += static_cast<double>(count) / static_cast<double>(members);

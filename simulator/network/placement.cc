@@ -49,8 +49,8 @@ constexpr int64_t kMaxRanks = int64_t{1} << 26;
 
 int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Launchers start the same number of processes on every node. On racks of 72 devices, 128 ranks run as 64 on each of
-// two racks, not as 72 and 56.
+// Returns the number of ranks on each node; the last node may have fewer. Launchers start the same number of processes
+// on every node. On racks of 72 devices, 128 ranks run as 64 on each of two racks, not as 72 and 56.
 int64_t RanksPerNode(int64_t ranks, const Cluster& cluster) {
   if (cluster.placement().devices_size() > 0) return cluster.placement().devices_size();
   const int64_t devices = std::max<int64_t>(cluster.devices_per_node(), 1);

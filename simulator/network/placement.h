@@ -71,7 +71,7 @@ class RankPlacement {
 // which is its even share of the interfaces (with a fraction of an interface if they do not divide evenly).
 class InterfacePorts {
  public:
-  // `cluster` must outlive this.
+  // `cluster` must outlive the object.
   explicit InterfacePorts(const Cluster& cluster);
 
   // Returns the number of ports per node: min(nics_per_node, devices_per_node).

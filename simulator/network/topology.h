@@ -125,7 +125,7 @@ class Topology {
   InterfacePorts ports_;
   int64_t devices_per_node_;
   std::vector<TopologyLink> links_;
-  // In ascending order of devices.
+  // The links at each placed device, in ascending order of devices.
   std::vector<Ends> ends_;
   // The link from the lower to the higher of two devices; the opposite link follows it. The key is the pair of their
   // indices into ends_, with the lower index in the upper half.

@@ -9,7 +9,7 @@
 
 namespace weft::sim {
 
-// Returns the address of a buffer, comparable within one memory. Addresses in host memory are negative.
+// Returns the address of a buffer. Addresses in the same memory can be compared. Addresses in host memory are negative.
 int64_t AddressOf(const Buffer& buffer);
 
 // Places of one template's buffers; the template must outlive this object. The time of a check grows with the number of

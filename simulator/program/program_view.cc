@@ -307,7 +307,8 @@ class TemplateBuilder {
       return action.direction() == FROM_LOSS ? IdleReason::kGradientInput : IdleReason::kForwardInput;
     }
     if (IsCollective(action.kind())) return CollectiveReason(action.purpose());
-    // The action may come later than the waiting action on this rank only if its turn is chosen at run time.
+    // If the order is chosen at run time, a rank idles for a computation of its own only when the limit on microbatches
+    // in flight holds a forward back.
     if (program_.compute_order() != STATIC_ORDER && view.start_object < 0) return IdleReason::kInFlightLimit;
     return RunsOf(index)->reason;
   }
@@ -318,7 +319,7 @@ class TemplateBuilder {
     const SegmentRuns* runs = RunsOf(target);
     if (runs == nullptr || view_.actions[target].tails != 1 || entry.runs.empty()) return false;
     if (stream.key.queue != ComputeQueue::kNone || (target >= entry.action && distance == 0)) return false;
-    // A step that ends on a communicator is finished later.
+    // A step that ends on a communicator is finished later, so the order of its stream implies nothing.
     return std::any_of(runs->streams.begin(), runs->streams.end(), [&](const SegmentStream& own) {
       return own.has_tail && own.key.kind == stream.key.kind && own.key.kind != StreamClass::kCollective;
     });

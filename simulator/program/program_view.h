@@ -80,8 +80,8 @@ struct Run {
   Range waits;
   // Index, relative to Entry::named_base, of the last step if other steps or actions wait for it, else -1.
   int32_t signal = -1;
-  // True if the run ends with the action's last attached step on this stream (a "tail"). False if another stream has a
-  // last attached step that cannot finish earlier anyway.
+  // True if the run ends with the action's last attached step on this stream (a "tail"). False also if the last
+  // attached step of another stream cannot finish earlier anyway.
   bool is_tail = false;
   // Index in TemplateView::collectives, -1 = not a collective. Its time depends on the ranks that take part.
   int32_t collective = -1;
@@ -162,12 +162,12 @@ struct ActionView {
   // do.
   int32_t start_object = -1;
   // `holds`: number of microbatches whose activations are held from the start of this action on. `unholds`: number
-  // whose activations are held until it finishes. All microbatches of a wide forward are held until the last of its
-  // backwards; `held_object` counts these backwards.
+  // whose activations are held until the action finishes. All microbatches of a wide forward are held until the last of
+  // its backwards; `held_object` counts these backwards.
   int32_t holds = 0;
   int32_t unholds = 0;
   int32_t held_object = -1;
-  // True if one of its dependencies is a RECV.
+  // True if a dependency of the action is a RECV.
   bool awaits_recv = false;
   // Ranges in TemplateView::memory: buffers that become live when the action starts, and buffers that die when it is
   // finished.
@@ -198,7 +198,7 @@ struct TemplateView {
   std::vector<MemoryChange> memory;
   // Lists of joined steps, each list once.
   std::vector<std::shared_ptr<const std::vector<StepRange>>> ranges;
-  // Number of expanded steps of the prologue, of one repetition of the body, and of the epilogue.
+  // Number of steps that a rank runs in the prologue, in one repetition of the body, and in the epilogue.
   std::array<int64_t, 3> step_count = {};
   ClassSizes persistent = {};
 };
@@ -218,7 +218,8 @@ struct ProgramView {
 };
 
 struct ProgramViewOptions {
-  // Join steps to runs. If false, every step is a run by itself. Ranks that take turns between steps need this.
+  // Join steps to runs. If false, every step is a run by itself, because ranks that share compute slots (rule P3) may
+  // take turns after every step.
   bool join_steps = true;
   // Include the actions that are done again if a norm was too large (rule P15).
   bool exceeded = false;

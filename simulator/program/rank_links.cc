@@ -205,7 +205,7 @@ class Linker {
     return lowest;
   }
 
-  // Axes are innermost first, so the members are in ascending order.
+  // Returns the members of the group with this lowest member. They ascend, because axes are innermost first.
   std::vector<int64_t> Members(int64_t lowest, const GroupForm& form) const {
     std::vector<int64_t> members = {lowest};
     for (size_t i = 0; i < form.size(); ++i) {
@@ -233,7 +233,7 @@ class Linker {
   std::vector<std::vector<ChannelShape>> channel_shapes_;
   std::vector<std::vector<StreamShape>> stream_shapes_;
   std::map<GroupForm, int32_t> forms_;
-  // By purpose, stage, lowest member and number of the form; and by purpose, stage and members.
+  // Communicators by (purpose, stage, lowest member, number of the form), and by (purpose, stage, members).
   absl::flat_hash_map<std::tuple<int, int32_t, int64_t, int32_t>, int32_t> communicator_of_;
   absl::flat_hash_map<std::tuple<int, int32_t, std::vector<int64_t>>, int32_t> communicator_of_members_;
   RankLinks links_;

@@ -49,7 +49,7 @@ struct CommunicatorStream {
 struct CommunicatorLink {
   // The form of the group, as the lowest member has it.
   GroupForm form;
-  // Ranks, ascending.
+  // Ranks of the members, ascending.
   std::vector<int64_t> members;
   // Streams of the members that are simulated, the lowest member first.
   std::vector<CommunicatorStream> streams;

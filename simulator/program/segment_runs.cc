@@ -83,8 +83,9 @@ class Builder {
     return absl::InvalidArgumentError(absl::StrCat("segment '", segment_.name(), "' step ", step, ": ", what));
   }
 
-  // Finds the last attached step of each stream (its tail). Such a step is not a tail if a step of another stream waits
-  // for it and that other stream has a last attached step at or after the waiting step. The other tail implies it.
+  // Finds the tail of each stream: its last attached step. The step is no tail if a step of another stream waits for
+  // it, and the last attached step of that other stream is at or after the waiting step: the other tail then implies
+  // this one.
   void FindTails() {
     last_attached_.assign(keys_.size(), -1);
     for (int i = 0; i < segment_.steps_size(); ++i) {
@@ -98,8 +99,8 @@ class Builder {
         if (stream != stream_of_[i] && dep == last_attached_[stream]) tails_[stream] = -1;
       }
     }
-    // A stream that waits for the action waits for a tail that is not computation. If there are several, the last one
-    // in the list counts.
+    // The reason for waiting for the action is the reason of a tail that is not computation. If there are several such
+    // tails, the last one in the list counts.
     int last = -1;
     for (size_t s = 0; s < keys_.size(); ++s) {
       if (keys_[s]->kind != StreamClass::kCompute) last = std::max(last, tails_[s]);
@@ -198,7 +199,7 @@ class Builder {
   const ProgramViewOptions& options_;
   TemplateView& view_;
   std::map<StreamKey, int32_t> streams_;
-  // By stream.
+  // For each stream: its key, its last attached step, and its tail (-1 = none).
   std::vector<const StreamKey*> keys_;
   std::vector<int> last_attached_;
   std::vector<int> tails_;

@@ -36,9 +36,9 @@ struct ChannelView {
 // Identity of a stream within a template.
 struct StreamKey {
   StreamClass kind = StreamClass::kCompute;
-  // For compute.
+  // Only for compute streams.
   ComputeQueue queue = ComputeQueue::kNone;
-  // For transfers.
+  // Only for streams of transfers.
   std::vector<int64_t> peer;
   int32_t lane = 0;
   Direction direction = DIRECTION_UNSPECIFIED;

@@ -195,7 +195,7 @@ std::string RankText(const SimulationReport& report) {
   return text;
 }
 
-// One row for each cause that some rank waited for, one column for each rank.
+// Returns a table with one row for each cause that some rank waited for, and one column for each rank.
 std::string RankIdleText(const SimulationReport& report) {
   std::vector<std::string> causes;
   for (const RankReport& rank : report.per_rank()) {

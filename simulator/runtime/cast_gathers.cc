@@ -44,7 +44,7 @@ std::set<int> GathersOfProducts(const Segment& segment, int number, const std::s
   return gathers;
 }
 
-// Multiplies the number of elements that the gather moves by `bytes`.
+// Multiplies by `bytes` the number of elements that the gather moves.
 void Scale(double bytes, int gather, Segment* segment) {
   Step& step = *segment->mutable_steps(gather);
   for (auto* values : {step.mutable_inputs(), step.mutable_outputs()}) {
@@ -94,7 +94,7 @@ std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program) {
         }
       }
       for (const int32_t output : step.outputs()) {
-        // After any other step that writes to this place, the place holds another tensor.
+        // A step that writes to this place and is no gather puts another tensor there.
         if (IsGather(step)) {
           gathered.insert(RangeOf(segment, output));
         } else {

@@ -21,13 +21,13 @@ double GatheredBytes(const Runtime& runtime, int capability);
 // True if the products of LossProducts are in 8 bits like all others: if the runtime states no separate time for them.
 bool CastsAtLoss(const Runtime& runtime, int capability);
 
-// Scales the gathers between ranks of a layer whose results products read. The gather of the embedding's backward is
-// not scaled, since it is no factor of a product in 8 bits. Gathers that only products at the loss read are scaled only
-// with `casts_at_loss`. The result is for costing only.
+// Scales each gather between the ranks of a layer whose result some product reads. The result of the gather in the
+// embedding's backward is no factor of a product in 8 bits, so that gather is not scaled. If only products at the loss
+// read a gather's result, the gather is scaled only with `casts_at_loss`. For costing only.
 void ScaleGathers(double bytes, bool casts_at_loss, Program* program);
 
-// Returns segment, step and factor (0 or 1) of the factors of products that are results of gathers between ranks of a
-// layer.
+// Returns (segment, step of a product, 0 or 1 for one of its factors) for each factor that is the result of a gather
+// between the ranks of a layer.
 std::set<std::tuple<int, int, int>> GatheredFactors(const Program& program);
 
 }  // namespace weft::sim

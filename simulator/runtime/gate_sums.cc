@@ -18,7 +18,8 @@ int MakerOf(const Segment& segment, int32_t value, int before) {
   return -1;
 }
 
-// Returns the SWIGLU_BACKWARD step that made the first input of `product`; -1 = another step made it, or no product.
+// Returns the SWIGLU_BACKWARD step that made the first input of `product`; -1 if another step made it or if `product`
+// is not a product.
 int GateBehind(const Segment& segment, int product) {
   if (product < 0 || segment.steps(product).kernel() != MATMUL || segment.steps(product).inputs_size() == 0) return -1;
   const int maker = MakerOf(segment, segment.steps(product).inputs(0), product);

@@ -54,7 +54,7 @@ TEST(GateSums, OneForEachProduct) {
 }
 
 TEST(GateSums, OthersStayAsTheyAre) {
-  // Nothing changes if one product or both read another value, or if the sum is not between ranks of the layer.
+  // Nothing changes if one or both products read another value, or if the sum is not between ranks of the layer.
   for (const std::string& text : {Unit("1", "8"), Unit("7", "8"), Unit("1", "2", "GRADIENT_SYNC")}) {
     Program program = Read(text);
     const std::string before = program.SerializeAsString();

@@ -29,8 +29,8 @@ bool WritesGradients(ActionKind kind) {
   return kind == BACKWARD || kind == BACKWARD_WEIGHT || kind == FORWARD_BACKWARD;
 }
 
-// True if the members of the group are on several stages. They run different templates, whose segments may not have the
-// step at the same place.
+// True if the members of the group are on several stages. Such members run different templates, whose segments may not
+// have a moved collective at the same place.
 bool CrossesStages(const Group& group) {
   return std::any_of(group.axes().begin(), group.axes().end(),
                      [](const AxisSubset& axis) { return axis.axis() == "pipe"; });

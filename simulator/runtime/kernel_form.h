@@ -22,8 +22,8 @@ absl::Status CheckForms(const Runtime& runtime, const Device& device, const Prog
 
 // Returns notes in three cases:
 //   - Products are in 8 bits: utilization and bounds refer to the peak of the program's products.
-//   - The device states no compute capability, and devices of some capabilities have no form of a kernel of the
-//     program: the note says that weft assumes a device with the kernel.
+//   - The device states no compute capability, and a kernel of the program is `unsupported` on devices of some
+//     capabilities: the note says that weft assumes a device with the kernel.
 //   - A kernel of the program has forms for lower and for higher capabilities than the device's, and none for it: the
 //     note says that the kernel is costed without a form.
 std::vector<std::string> NotesOnForms(const Runtime& runtime, const Device& device, const Program& program);

@@ -16,36 +16,36 @@ inline ValueRange RangeOf(const Segment& segment, int32_t value) {
   return {segment.values(value).operand(), segment.values(value).offset()};
 }
 
-// bias_sums.cc. True if the program has bias gradients.
+// In bias_sums.cc: true if the program has bias gradients.
 bool HasBiasSums(const Program& program);
 // Moves each BIAS_GRADIENT to a place after the last product that reads the same rows. It does not move past a step
 // that waits for it, touches its output, overwrites the rows, or is another BIAS_GRADIENT of them.
 void SumBiasesLast(Program* program);
 
-// late_gathers.cc. Prefetches weights only within a recomputed block.
+// In late_gathers.cc: prefetches weights only within a recomputed block.
 void DelayGathers(Program* program);
 
-// whole_layers.cc. If a backward recomputes only the first steps of a layer (without a gap, apart from gathers of
+// In whole_layers.cc: if a backward recomputes only the first steps of a layer (without a gap, apart from gathers of
 // weights), adds the other steps. A layer is all steps of a forward whose names are equal up to the first number, e.g.
 // "h.3".
 void RecomputeWholeLayers(Program* program);
 
-// hidden_collectives.cc. Sums gradients under the backward, and gathers weights under the forward.
+// In hidden_collectives.cc: the two functions sum gradients under the backward, and gather weights under the forward.
 void HideGradientSums(Program* program);
 void HideWeightGathers(Program* program);
 
-// staged_sums.cc. Takes the sums of gradients in the body of each template through host memory.
+// In staged_sums.cc: takes the sums of gradients in the body of each template through host memory.
 void StageGradientSums(Program* program);
 
-// split_collectives.cc. Gathers and scatters every tensor by itself.
+// In split_collectives.cc: makes collectives gather and scatter every tensor by itself.
 void SplitCollectives(Program* program);
 
-// gate_sums.cc. The gradient of a gated unit's input is the sum of two products, one for the gradient of each half. The
-// ranks of the layer sum this gradient. This function replaces every such sum by two sums, one after the other, because
-// the result of each product is as large as their sum.
+// In gate_sums.cc: the gradient of a gated unit's input is the sum of two products, one for the gradient of each half.
+// The ranks of the layer sum this gradient. This function replaces every such sum by two sums, one after the other,
+// because the result of each product is as large as their sum.
 void TakeGateSumsApart(Program* program);
 
-// tensor_pieces.cc. Cuts collectives beside products into pieces. Does nothing if `pieces` is below 2.
+// In tensor_pieces.cc: cuts collectives beside products into pieces. Does nothing if `pieces` is below 2.
 void CutTensorCollectives(int pieces, Program* program);
 
 }  // namespace weft::sim

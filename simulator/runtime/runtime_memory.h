@@ -10,9 +10,9 @@
 
 namespace weft::sim {
 
-// Returns by how much the bytes of the rank that needs most exceed the largest arena. They consist of the framework's
-// own tensors (with those of held_activations.h), fragmentation x all tensors, the rounding of persistent buffers, and
-// reserved_bytes.
+// Returns by how much the bytes of the rank that needs most exceed the largest arena. Beyond its arena, a rank needs
+// the framework's own tensors (with those of held_activations.h), fragmentation x all tensors, the rounding of
+// persistent buffers, and reserved_bytes.
 int64_t RuntimeBytes(const Program& program, const Runtime& runtime);
 
 // Returns how many of these bytes are tensors. A framework counts tensors as allocated, and the other bytes as

@@ -7,7 +7,7 @@
 //             are kept (weight_casts.h) are cast by separate steps. Products that make logits or read their gradient
 //             have loss_time instead, and no casts.
 //   launches  the steps of one launch (proto/util/step_runs.h) cost what the largest of them would cost with the work
-//             of all. The first of all steps that take turns has the cost of all their launches.
+//             of all. If steps run as one unit (a StepRange), its first step has the cost of all its launches.
 //   host      a segment whose steps together take D on the device and L launches of the host takes at least
 //             L x launch_seconds: each of its steps takes max(cost, cost x L x launch_seconds / D). The host runs
 //             ahead, so a single short kernel between long ones costs nothing.
@@ -96,7 +96,7 @@ class RuntimeSteps {
   int64_t LayerRanks() const;
   // Returns the time of copying messages from and to the host.
   absl::StatusOr<double> CopySeconds(int segment, const Cluster& cluster) const;
-  // Returns the host time of the segment over its device time, at least 1.
+  // Returns the ratio of the segment's host time to its device time, at least 1.
   absl::StatusOr<double> HostShare(const Use& use, const Cluster& cluster, const CostOptions& options);
 
   const Program& program_;

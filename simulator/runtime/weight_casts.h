@@ -26,8 +26,8 @@ bool IsWeightCast(const Step& step);
 // Returns the bytes that the cast moves, if it moves `bytes` per element of the weight for each of its two products.
 int64_t WeightCastBytes(const Segment& segment, const Step& cast, double bytes);
 
-// Adds a CAST in front of the first product of each repetition that reads such a weight. The cast moves `bytes` per
-// element for the product of the forward, and again for the product of the backward. For costing only.
+// For each kept weight, adds a CAST in front of the first product of a repetition that reads the weight. The cast moves
+// `bytes` per element for the product of the forward, and again for the product of the backward. For costing only.
 void CastWeightsOnce(double bytes, bool casts_at_loss, Program* program);
 
 }  // namespace weft::sim

@@ -3,8 +3,9 @@
 // A backward of weft recomputes only what it reads. The last product of a layer, the sum behind it and the residual
 // addition are read only by the next layer, whose input is kept. torch.utils.checkpoint runs the layer's forward to its
 // end, and so do the checkpoint functions of Megatron-LM and DeepSpeed. (Checkpoints that are not reentrant stop early
-// since PyTorch 2.1.) With tensor parallelism, this means two sums per layer instead of one, and a product that is a
-// third of a GPT's. Here the other steps of such a layer follow the recomputed steps. The result is for costing only.
+// since PyTorch 2.1.) With tensor parallelism, this means two sums per layer instead of one, and one more product,
+// which is a third of the work of a GPT's layer. Here the other steps of such a layer follow the recomputed steps. The
+// result is for costing only.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -90,7 +91,8 @@ class Copier {
           copy.after.push_back(found->second);
         } else if (Again(dep) >= 0) {
           copy.step.add_deps(Again(dep));
-          // If the backward starts the gather when the layer begins, the gather comes after the recomputed steps.
+          // A step that the copy waits for may come after the recomputed steps, for example a gather that is not
+          // prefetched.
           last = std::max(last, Again(dep));
         }
       }

@@ -39,7 +39,7 @@ class ClusterMaker {
     row.set_speed(speeds[Below(5)]);
   }
 
-  // One interface of each node is not changed, so that every rank can reach every other.
+  // Interface 0 of a node never goes down, so that every rank can reach every other.
   void AddOtherInterfaces(bool may_be_down) {
     OtherInterfaces& row = *cluster_.add_other_interfaces();
     row.add_nodes(Below(cluster_.nodes()));

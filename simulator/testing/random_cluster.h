@@ -10,11 +10,11 @@
 namespace weft::sim {
 
 enum class Wear {
-  // All devices and interfaces are alike; ranks are placed in order on whole nodes.
+  // All devices and interfaces are alike. Ranks are placed in order, node after node.
   kSymmetric,
-  // One thing differs from the rest: a device, an interface, or the placement.
+  // One thing is out of order: some devices, some interfaces, or the placement.
   kNearly,
-  // Several things differ, some interfaces are down, and the job may use only some of the nodes.
+  // Some devices and interfaces differ, some interfaces may be down, and the job may use only some of the nodes.
   kDegraded,
 };
 

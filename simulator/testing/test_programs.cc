@@ -226,7 +226,8 @@ class RandomBuilder {
     return *(actions.end() - 1);
   }
 
-  // Makes the action wait for `earlier`. In half of the cases it waits for its detached steps too, if there are any.
+  // Makes the action wait for `earlier`. In half of the cases it waits for the detached steps of `earlier` too, if
+  // there are any.
   void AddDependencyOn(Action& action, const Action& earlier, int distance) {
     AddDependency(action, earlier.id(), distance);
     if (earlier.operands_size() == 0 || Below(random_, 2) == 0) return;
@@ -310,8 +311,8 @@ class RandomBuilder {
     in_group_event_ = true;
     event_first_ = next_id_;
     // Two messages of one channel are in flight together only if both sides have them in a group. If transfers share
-    // streams, a group on one side could wait for a transfer that the other side can start only after another of the
-    // group.
+    // streams and only one side has the group, the group could wait for a transfer that the other side can start only
+    // after another transfer of the same group.
     const bool both_sides = same_channel || program_.transfer_streams() != PER_EDGE || Below(random_, 2) == 0;
     const bool sends_together = both_sides || Below(random_, 2) == 0;
     const bool recvs_together = both_sides || !sends_together;
@@ -379,7 +380,8 @@ class RandomBuilder {
   int data_ = 1;
   int x_ = 1;
   int groups_ = 0;
-  // While the transfers of a group are added: the first id of each template that belongs to the group.
+  // True while the transfers of a group are added. `event_first_` then has, for each template, the first action id that
+  // belongs to the group.
   bool in_group_event_ = false;
   std::vector<int> event_first_;
   std::vector<int> next_id_;

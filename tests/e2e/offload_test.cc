@@ -186,7 +186,7 @@ TEST(OffloadTest, ActivationsChangeNoBit) {
   }
 }
 
-// Activations that are copied may share memory in turn also if segments contain collectives.
+// Copied activations may use the same memory one after the other, also if segments contain collectives.
 TEST(OffloadTest, ActivationsBesideCollectivesChangeNoBit) {
   const char* const zero = "zero { stage: 3 }";
   for (const Activations& c :

@@ -114,7 +114,7 @@ TEST(PostValidationTest, WithoutClippingOnlyTheCheckIsLate) {
   TinyPlan plan = PlanOf("zb-h2", 2, 1);
   plan.clip = 0;
   ExpectNoBitChanges(plan, 0, kSteps);
-  // With sharded states, an undone step only has to zero a part of the gradient.
+  // With ZeRO 1 and exact accumulation, CLEAR_GRADIENTS has only the rank's part of the gradient to zero.
   plan = PlanOf("zb-h2", 2, 2);
   plan.clip = 0;
   plan.exact = true;

@@ -1,5 +1,5 @@
-// Memory of a program's ranks under another framework. What the framework keeps beyond weft's plan depends on the rank
-// (one has versions of weights, another the logits), so the fullest rank is found by a search over all ranks.
+// Memory of a program's ranks under another framework. The memory that the framework needs beyond weft's plan depends
+// on the rank (one has versions of weights, another the logits), so MostBytes compares all ranks.
 #ifndef WEFT_TESTS_PAPERS_RANK_MEMORY_H_
 #define WEFT_TESTS_PAPERS_RANK_MEMORY_H_
 

@@ -106,7 +106,7 @@ std::vector<Broken> BrokenElements() {
       {"P9.gradient",
        "read_as_items_of_another_size",
        [](Program* p) {
-         // It reads twice as many elements, each with half the bytes.
+         // The norm then reads twice as many elements, each with half the bytes.
          ValueOf(p, "norm", "part dwte")->set_dtype(BF16);
        },
        {"'norm'", "'wte'", "no gradient"},

@@ -264,7 +264,7 @@ std::vector<Broken> BrokenHost() {
            for (Value& value : *FindSegment(p, segment)->mutable_values()) value.set_shape(0, 16);
          }
        },
-       {"not all of", "'host wte'"},
+       {"copy back all of", "'host wte'"},
        Offloaded},
       {"P11.host",
        "taken_back_as_it_was",

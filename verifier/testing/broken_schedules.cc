@@ -166,7 +166,7 @@ std::vector<Broken> BrokenWidths() {
       {"P13.complete",
        "other_width_in_another_stage",
        [](Program* p) {
-         // On one rank there is no message that would show the difference.
+         // All stages are on one rank, so no message has a width that would show the difference.
          ScheduleSpec spec = OneRank();
          spec.lane = {0, 0};
          spec.order = {"F0.0x2 F1.0x2 F2.0x2 B2.0 B2.1 B1.0 B1.1 B0.0 B0.1"};

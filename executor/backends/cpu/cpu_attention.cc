@@ -12,7 +12,8 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Sets the elements of the keys that a query does not see to zero, among the `reach` keys of its block.
+// `row` has one element per key of the query's block (`reach` keys). Sets the elements of keys that the query does not
+// see to zero.
 template <typename T>
 void FillHidden(const Geometry& g, int64_t query, int64_t reach, T* row) {
   std::fill(row, row + g.FirstKey(query), T(0));
@@ -112,7 +113,7 @@ void Backward(const Call& call) {
     loops.pack(Head<T>::At(in.k(), shared.Key(in.k(), 0), false), g.sequence, 0, g.head_width, keys);
     std::fill(dk, dk + sums, T(0));
     std::fill(dv, dv + sums, T(0));
-    // Adds one block of one head's queries.
+    // Computes dq for one block of one head's queries and adds the block's share to dk and dv.
     const auto add_queries = [&](const Head<T>& head, int64_t first) {
       const int64_t queries = std::min(kQueries, g.sequence - first);
       const int64_t reach = g.Reach(first, queries);

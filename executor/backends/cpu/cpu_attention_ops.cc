@@ -1,6 +1,6 @@
-// Attention as separate ops: scores, their softmax, and the weighted sum of values. Products run as in
-// cpu_attention.cc: one task per (sequence, head), with queries in blocks. If several heads of q add to one head of k
-// or v, there is one task per head of k and v.
+// Attention as separate ops: scores, their softmax, and the weighted sum of values. A product runs one task per
+// (sequence, head). The kernels that compute gradients of k or v run one task per head of k and v instead, because
+// several heads of q may add to the same gradient.
 #include <algorithm>
 #include <cstring>
 

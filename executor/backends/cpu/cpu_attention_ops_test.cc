@@ -127,7 +127,8 @@ class AttentionOpsTest : public GradientTest {
       Tensors dqk = Run(scores, {dp, in[0], in[1]}, {Tensor(dtype, in[0].shape()), Tensor(dtype, in[1].shape())});
       return {dqk[0], dqk[1], of_values[1]};
     }
-    // Where the gradient from the scores is not zero, the gradient from the values is zero.
+    // One tensor holds q, k and v. The gradient from the scores is zero in the columns of v, and the gradient from the
+    // values is zero in all others, so their sum is the whole gradient.
     Tensor sum = Run(scores, {dp, in[0]}, {Tensor(dtype, in[0].shape())})[0];
     for (int64_t i = 0; i < sum.size(); ++i) {
       EXPECT_TRUE(sum.Get(i) == 0 || of_values[1].Get(i) == 0) << form.Name() << " " << i;

@@ -1,6 +1,6 @@
-// Speed of the main CPU kernels, at the shapes of a small GPT. Run with
+// Measures the speed of the main CPU kernels, at the shapes of a small GPT. Run with
 //   bazel run -c opt //executor/backends/cpu:cpu_benchmark -- --benchmark_filter=MatMul
-// Every benchmark takes threads as its first argument.
+// The first argument of every benchmark is the number of threads.
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -66,7 +66,8 @@ Step MakeStep(Kernel kernel) {
   return step;
 }
 
-// Arguments: threads, m, n, k, transposes (1 = a, 2 = b), dtype. TF32 stands for fp32 factors read as TF32.
+// Arguments: threads, m, n, k, transposes (1 = a, 2 = b), dtype. The dtype TF32 means fp32 factors that are rounded to
+// TF32 as they are read.
 void MatMul(benchmark::State& state) {
   const int64_t m = state.range(1), n = state.range(2), k = state.range(3);
   const bool ta = state.range(4) & 1, tb = state.range(4) & 2;
@@ -99,7 +100,8 @@ void MatMulArguments(benchmark::internal::Benchmark* b) {
 }
 BENCHMARK(MatMul)->Apply(MatMulArguments)->UseRealTime();
 
-// Arguments: threads, sequences, sequence, heads, head width, dropout in percent, backward.
+// Arguments: threads, sequences, sequence, heads, head width, dropout in percent, 1 for the backward kernel (0 =
+// forward).
 void Attention(benchmark::State& state) {
   const int64_t sequences = state.range(1), sequence = state.range(2), heads = state.range(3);
   const int64_t width = heads * state.range(4), rows = sequences * sequence;
@@ -236,8 +238,8 @@ void AdamW(benchmark::State& state) {
 }
 BENCHMARK(AdamW)->Args({1, 1 << 20})->Args({2, 1 << 20})->UseRealTime();
 
-// Arguments: threads, elements, whether weights are rounded stochastically. The bucket is as in training: the states
-// lie in memory and are updated in place, gradients and weights are bf16.
+// Arguments: threads, elements, whether weights are rounded stochastically. As in training, the states are updated in
+// place and are larger than a cache, and gradients and weights are bf16.
 void AdamWBucket(benchmark::State& state) {
   Step step = MakeStep(ADAMW);
   StepAttributes& attributes = *step.mutable_attributes();
@@ -277,7 +279,7 @@ void ExactAccumulate(benchmark::State& state) {
 }
 BENCHMARK(ExactAccumulate)->Args({1, 1 << 18})->Args({2, 1 << 18})->UseRealTime();
 
-// The cost of waking the threads and of dispatching.
+// Measures the cost of dispatching a step and of waking the threads.
 void Overhead(benchmark::State& state) {
   std::vector<Buffer> in, out;
   for (int i = 0; i < 2; ++i) in.emplace_back(FP32, std::vector<int64_t>{state.range(1)});

@@ -1,9 +1,10 @@
 // CONV2D and its derivatives: matrix products whose left factor is gathered from the image a block of rows at a time.
 //
-// A gathered row holds, for one row of the result, the positions of the kernel one after the other (row by row), with
-// all channels of each position and zeros outside the image. An element is therefore one chain of fused multiply-adds
-// over ascending (position, channel), as an element of MATMUL is over k. Besides the tensors, the kernels need memory
-// for one block of gathered rows per thread and one block of packed columns.
+// A gathered row belongs to one row of the result. It holds the positions of the convolution kernel one after the other
+// (row by row), with all channels of each position. Positions outside the image are zeros. An element of the result is
+// therefore one chain of fused multiply-adds over ascending (position, channel), like an element of MATMUL over
+// ascending k. Besides the tensors, CONV2D and CONV2D_BACKWARD need memory for one block of gathered rows per thread
+// and one block of packed columns. CONV2D_BACKWARD_WEIGHT needs one block of packed columns and of sums per thread.
 #include <algorithm>
 
 #include "executor/backends/cpu/cpu_kernel.h"
@@ -11,11 +12,12 @@
 namespace weft::exec::cpu {
 namespace {
 
-// As in cpu_matmul.cc: the number of packed elements to keep at a time, and the least number of columns to keep,
-// whatever k is.
+// Limits of a block of packed columns, as in cpu_matmul.cc: it has about kPackedElements elements, but at least
+// kPackedColumns columns even if k is large.
 constexpr int64_t kPackedElements = int64_t{1} << 18;
 constexpr int64_t kPackedColumns = 128;
-// Rows per piece of the weight gradient. Each piece is one chain; the pieces are added in ascending order.
+// Rows of y per piece of the weight gradient. Each piece is one chain of multiply-adds; the pieces are added in
+// ascending order.
 constexpr int64_t kRowPiece = 512;
 
 struct Geometry {
@@ -48,7 +50,8 @@ void CopyRow(const Call& call, const TensorView& image, int64_t row, int64_t fir
   GetLoops<T>(call).load(At(image, row * Columns(image) + first), StorageOf(image), count, to);
 }
 
-// Returns the row of x that place (ky, kx) of the kernel multiplies for row `row` of y; -1 outside the image.
+// Returns the row of x that position `place` = ky * side + kx of the convolution kernel multiplies for row `row` of y;
+// -1 outside the image.
 int64_t InputRow(const Geometry& g, int64_t row, int64_t place) {
   const int64_t sample = row / g.out_positions(), position = row % g.out_positions();
   const int64_t iy = position / g.out_width() * g.stride + place / g.side - g.pad();
@@ -57,7 +60,8 @@ int64_t InputRow(const Geometry& g, int64_t row, int64_t place) {
   return (sample * g.height + iy) * g.width + ix;
 }
 
-// The inverse of InputRow: returns the row of y whose place (ky, kx) multiplies row `row` of x; -1 if there is none.
+// The inverse of InputRow: returns the row of y for which position `place` of the convolution kernel multiplies row
+// `row` of x; -1 if there is none.
 int64_t OutputRow(const Geometry& g, int64_t row, int64_t place) {
   const int64_t sample = row / g.in_positions(), position = row % g.in_positions();
   const int64_t oy = position / g.width + g.pad() - place / g.side;
@@ -67,8 +71,9 @@ int64_t OutputRow(const Geometry& g, int64_t row, int64_t place) {
   return (sample * g.out_height() + oy / g.stride) * g.out_width() + ox / g.stride;
 }
 
-// c [m, n] = (c +) (gathered rows of `source`) * (packed columns) + bias. `row_of` maps (row of c, place of the kernel)
-// to a row of `source`. `pack` writes one panel of the right factor, k x panel_width, beginning at the given column.
+// c [m, n] = (c +) (gathered rows of `source`) * (packed columns) + bias. `row_of` maps (row of c, position of the
+// convolution kernel) to a row of `source`. `pack` writes one panel of the right factor, k x panel_width, beginning at
+// the given column.
 template <typename T, typename RowOf, typename Pack>
 void GatheredProduct(const Call& call, const Geometry& g, const TensorView& source, const TensorView& c,
                      const TensorView* bias, RowOf row_of, Pack pack) {
@@ -165,7 +170,7 @@ void PackGathered(const Call& call, const Geometry& g, const TensorView& x, int6
     T* panel = panels + column * rows;
     const int64_t count = std::min(width, columns - column);
     for (int64_t i = 0; i < rows; ++i, panel += width) {
-      // Copy one run of channels of one place at a time.
+      // Each iteration copies consecutive channels of one position.
       for (int64_t j = 0; j < count;) {
         const int64_t place = (first + column + j) / g.inputs, channel = (first + column + j) % g.inputs;
         const int64_t run = std::min(count - j, g.inputs - channel);

@@ -79,7 +79,7 @@ absl::Status TimestepEmbedding(const Call& call) {
   return absl::OkStatus();
 }
 
-// Sums in fp64 throughout: over the columns of each row, then over the rows.
+// Sums the squared errors in fp64: over the columns of each row, then over the rows.
 absl::Status SquaredError(const Call& call) {
   WEFT_ASSIGN_OR_RETURN(double* const loss, LossOf(call.step, call.out[0], call.context));
   const TensorView& prediction = call.in[0];

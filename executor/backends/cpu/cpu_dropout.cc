@@ -6,7 +6,8 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Maps elements of a tensor to their indices in the whole sample. The random counters use these indices (rule P8).
+// Maps elements of this rank's part of a tensor to their indices in the whole sample. The random counters use these
+// indices (docs/kernels.md).
 class Counted {
  public:
   explicit Counted(const Call& call)
@@ -36,7 +37,8 @@ class Counted {
   int64_t heads_, columns_, whole_, sequence_, column_shift_, begin_, run_;
 };
 
-// `mask` may be null.
+// Applies dropout to input 0. If `mask` is not null, also stores 1 there for each kept element and 0 for each dropped
+// one.
 absl::Status Drop(const Call& call, const TensorView* mask) {
   const double p = call.attributes().dropout();
   const TensorView &input = call.in[0], &output = call.out[0];

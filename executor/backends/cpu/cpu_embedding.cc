@@ -10,8 +10,8 @@
 namespace weft::exec::cpu {
 namespace {
 
-// Masked language models: chooses the positions of a sample that are predicted, and the tokens that the model sees
-// there (docs/kernels.md, "Masked tokens").
+// For masked language models, these functions choose the positions of a sample that are predicted, and the tokens that
+// the model sees there (docs/kernels.md, "Masked tokens").
 
 // Purpose of a random word; it is the second word of the Philox counter.
 enum Draw : uint32_t { kOrder = 0, kAction = 1, kToken = 2 };
@@ -36,8 +36,9 @@ absl::Span<const uint64_t> MaskedPositions(const Call& call, PhiloxKey key, uint
   return {order, static_cast<size_t>(masked)};
 }
 
-// Both replace the tokens of one sample; `sample` is its number in the whole run. MaskTokens writes the tokens that the
-// model sees. MaskTargets writes the targets: -1 where nothing is predicted, else the original token.
+// MaskTokens and MaskTargets each replace the tokens of one sample; `sample` is its number in the whole run. MaskTokens
+// writes the tokens that the model sees. MaskTargets writes the targets: -1 where nothing is predicted, else the
+// original token.
 void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
   const StepAttributes& a = call.attributes();
   const PhiloxKey key = MakePhiloxKey(call.context.seed, PhiloxPurpose::kMasking);
@@ -45,7 +46,7 @@ void MaskTokens(const Call& call, int64_t sample, absl::Span<int32_t> tokens) {
   for (uint64_t position : MaskedPositions(call, key, s, static_cast<int64_t>(tokens.size()))) {
     const int64_t p = static_cast<int64_t>(position);
     const uint32_t action = Word(key, p, kAction, s);
-    // Of ten masked positions, eight show the mask token, one shows a random token, one keeps its token.
+    // On average, eight of ten masked positions show the mask token, one shows a random token, and one keeps its token.
     if (action < 3435973836u) {
       tokens[position] = static_cast<int32_t>(a.mask_token());
     } else if (action < 3865470566u) {
@@ -92,9 +93,9 @@ absl::Status LoadSamples(const Call& call, bool targets) {
   return absl::OkStatus();
 }
 
-// Returns OutOfRange unless every token of input 0 is a row of a table of `vocabulary` rows.
+// Returns OutOfRange if a token of input 0 is negative or not below `vocabulary`, the number of rows of the table.
 absl::Status CheckTokens(const Call& call, int64_t vocabulary) {
-  // If ranks split the table, a token may be a row of another rank.
+  // If ranks split the table, another rank may hold the row of a token.
   if (call.attributes().has_column_shift()) vocabulary = std::numeric_limits<int32_t>::max();
   const auto* tokens = static_cast<const int32_t*>(call.in[0].data);
   for (int64_t i = 0; i < Elements(call.in[0]); ++i) {

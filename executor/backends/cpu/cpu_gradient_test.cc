@@ -75,7 +75,8 @@ TEST_F(GradientTest, Pointwise) {
       Tensors x;
       for (size_t i = 0; i < row.inputs.size(); ++i) {
         x.push_back(Normal(FP64, {500}, random_, 2));
-        // A second derivative may jump at 0, and differences across a jump converge slowly.
+        // Moves elements away from 0, where a second derivative may jump: finite differences across a jump converge
+        // slowly.
         for (int64_t e = 0; e < x[i].size(); ++e) x[i].Set(e, x[i].Get(e) + std::copysign(0.01, x[i].Get(e)));
       }
       Check(
@@ -118,7 +119,7 @@ TEST_F(GradientTest, Attention) {
   }
 }
 
-// q, k and v are separate tensors, with heads in groups, with and without a window.
+// q, k and v are separate tensors, and several heads of q share a head of k and v. Tries windows and no windows.
 TEST_F(GradientTest, GroupedAttention) {
   for (int flags = 0; flags < 6; ++flags) {
     const int64_t sequences = 2, sequence = 53, heads = 4, kv_heads = flags % 2 == 0 ? 2 : 1, width = 6;
@@ -224,8 +225,8 @@ TEST_F(GradientTest, CrossEntropy) {
   Step step;
   step.set_kernel(CROSS_ENTROPY);
   step.mutable_attributes()->set_vocabulary(vocabulary);
-  // The backward kernel assumes that the gradient of the loss is 1. If it has another size, the test passes that size
-  // as loss_weight.
+  // The backward kernel assumes that the gradient of the loss is 1. The test passes the magnitude of dy as loss_weight
+  // and applies the sign of dy to the result.
   const Tensors x = {Normal(FP64, {rows, padded}, random_)};
   const Tensors outputs = {Tensor(FP64, {rows}), Tensor(FP64, {1})};
   step.mutable_attributes()->set_loss_weight(1);

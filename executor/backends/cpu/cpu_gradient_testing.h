@@ -32,8 +32,8 @@ inline double Inner(const Tensor& a, const Tensor& b) {
 
 class GradientTest : public testing::Test {
  protected:
-  // `forward` maps differentiable inputs to one tensor. `backward` maps the gradient of that tensor to gradients of the
-  // inputs.
+  // Checks `backward` against finite differences of `forward` at x. `forward` maps differentiable inputs to one tensor.
+  // `backward` maps the gradient of that tensor to gradients of the inputs.
   void Check(const std::string& name, const Tensors& x, const std::function<Tensor(Tensors)>& forward,
              const std::function<Tensors(const Tensor& dy)>& backward) {
     const Tensor y = forward(x);
@@ -42,7 +42,7 @@ class GradientTest : public testing::Test {
     ASSERT_EQ(gradients.size(), x.size()) << name;
     for (int trial = 0; trial < 3; ++trial) {
       for (size_t only = 0; only < x.size(); ++only) {
-        // One input at a time: a wrong gradient cannot hide behind larger ones.
+        // Moves one input at a time, so that a wrong gradient cannot hide behind larger ones.
         Tensors direction;
         for (const Tensor& tensor : x) direction.push_back(Tensor(FP64, tensor.shape()));
         FillNormal(direction[only], random_);

@@ -85,8 +85,8 @@ class Head {
         head_(head),
         words_(call, call.context.SampleOf(sequence)) {}
 
-  // Index of the first element of a row. Query: in this head of q, or of a tensor laid out like q. Key: in the head of
-  // k or v that this head uses.
+  // Query and Key return the index in `part` of the first element of a row: Query for this head of q or of a tensor
+  // laid out like q, Key for the head of k or v that this head of q uses.
   int64_t Query(const Part& part, int64_t row) const { return Element(part, row, head_); }
   int64_t Key(const Part& part, int64_t row) const { return Element(part, row, head_ / g_.group()); }
 
@@ -120,7 +120,7 @@ class Head {
   // y = dropout(x) for one query and the n keys from `key` on.
   void Drop(int64_t query, int64_t key, const T* x, int64_t n, uint32_t* scratch, T* y) const {
     const double p = call_.attributes().dropout();
-    // If ranks split the heads, counters use the number of the head among all heads.
+    // The random counters use the head's number among the heads of all ranks.
     const int64_t first = ((call_.context.column_shift + head_) * g_.sequence + query) * g_.sequence + key;
     loops_.mask(x, words_.Get(first, n, scratch), DropoutThreshold(p), static_cast<T>(1 / (1 - p)), n, y);
   }

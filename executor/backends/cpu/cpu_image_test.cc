@@ -34,7 +34,7 @@ struct Image {
   }
 };
 
-// Small shapes, one shape whose sums are longer than a depth block, and one with more columns than a task takes.
+// Small shapes, one shape whose sums are longer than kDepthBlock, and one with more output channels than a task takes.
 const Image kImages[] = {{2, 5, 4, 3, 1, 3, 7},  {2, 5, 4, 3, 2, 3, 7}, {1, 6, 6, 1, 1, 5, 4},  {2, 4, 4, 5, 2, 2, 3},
                          {1, 3, 3, 3, 1, 40, 5}, {2, 4, 5, 1, 2, 3, 4}, {1, 4, 4, 3, 1, 3, 300}};
 
@@ -99,8 +99,8 @@ TEST_F(ImageTest, ConvolutionBackward) {
   }
 }
 
-// Pieces of rows add up, a result is added to the old value with one rounding, and the number of threads changes no
-// bit.
+// The weight gradient is a sum of several pieces of rows. It is added to the old value with one rounding, and the
+// number of threads changes no bit of any result.
 TEST_F(ImageTest, WeightGradientAccumulatesAndThreadsDoNotShow) {
   const Image g = {3, 17, 16, 3, 1, 20, 100};
   for (DType dtype : {FP32, BF16}) {
@@ -298,7 +298,7 @@ TEST_F(ImageTest, SquaredError) {
       });
 }
 
-// Every image has pixels 0.01, 0.02, …, each plus the number of its sample.
+// An image has pixels 0.01, 0.02, …, each plus the number of its sample.
 class RampData : public DataSource {
  public:
   int64_t windows() const override { return 100; }

@@ -59,17 +59,17 @@ struct RopeKey {
   bool operator==(const RopeKey&) const = default;
 };
 
-// Lives as long as the backend.
+// Threads, inner loops and scratch memory of a CPU backend. Lives as long as the backend.
 struct Workspace {
   explicit Workspace(int threads, const LoopTable& table) : pool(threads), loops(table), thread(threads) {}
 
   ThreadPool pool;
   const LoopTable& loops;
-  // Used by all threads of one kernel.
+  // Scratch memory that all threads of a kernel share.
   Scratch shared;
-  // One per thread of the pool.
+  // Scratch memory of each thread of the pool.
   std::vector<Scratch> thread;
-  // Angles, kept from one ROPE to the next because all ROPE steps of a model use the same.
+  // Angles of the last ROPE step. They are kept because all ROPE steps of a model use the same angles.
   Scratch rope;
   RopeKey rope_key;
 };

@@ -16,7 +16,7 @@ namespace weft::exec::cpu {
 
 using Values = std::vector<double>;
 
-// Computes the results from the inputs, all as doubles. On entry `expected` holds the old outputs.
+// Computes the expected outputs from the inputs, all as doubles. On entry `expected` holds the old outputs.
 using Reference = std::function<void(const std::vector<Values>& in, std::vector<Values>& expected)>;
 
 struct KernelCase {
@@ -25,7 +25,7 @@ struct KernelCase {
   std::vector<Tensor> in;
   std::vector<Tensor> out;
   StepContext context;
-  // Relative to the largest expected magnitude of the output.
+  // Largest allowed error, relative to the largest expected magnitude of the output.
   double tolerance;
   Reference reference;
 };

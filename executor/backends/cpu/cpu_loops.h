@@ -3,9 +3,9 @@
 // in and out.
 //
 // Reproducibility: every loop fixes its order of operations. A product uses one chain of fused multiply-adds over k per
-// element, reductions use fixed lanes, and everything else is elementwise. Results therefore depend neither on tiling,
-// nor on threads, nor on vector width. AVX2 and AVX-512 give the same bits; the baseline has no fused multiply-add, so
-// its products differ in the last bits.
+// element, a reduction adds into a fixed number of partial sums, and everything else is elementwise. Results therefore
+// depend neither on tiling, nor on threads, nor on vector width. AVX2 and AVX-512 give the same bits; the baseline has
+// no fused multiply-add, so its products differ in the last bits.
 //
 // Files compiled per instruction set include only this header and C headers: an inline function of the standard library
 // compiled for AVX-512 could otherwise be the copy that the linker keeps for everyone.
@@ -29,7 +29,8 @@ struct Matrix {
   bool tf32 = false;
 };
 
-// Computes rows of C = old (if accumulate) + (op(A) * op(B) + bias). Loops::pack makes the panels of B.
+// Arguments of Loops::multiply. It computes rows [first_row, first_row + rows) of C = old (if accumulate) + (op(A) *
+// op(B) + bias). Loops::pack makes the panels of B.
 template <typename T>
 struct Product {
   Matrix a;
@@ -56,7 +57,8 @@ struct AdamParameters {
   double correction1, sqrt_correction2;
 };
 
-// Largest number of rows of A per call of Loops::multiply, and the depth of the block of k that it works on at a time.
+// Largest number of rows of A per call of Loops::multiply, and the length of a block of k: the call handles one block
+// at a time.
 inline constexpr int64_t kRowBlock = 96;
 inline constexpr int64_t kDepthBlock = 256;
 // Elements from one row of a packed block of A to the next: not a power of two, so that rows fall into different cache
@@ -65,7 +67,7 @@ inline constexpr int64_t kDepthStride = kDepthBlock + 16;
 // The widest panel of any instruction set.
 inline constexpr int64_t kMaxPanelWidth = 32;
 
-// Elements of scratch that Loops::multiply needs for products with this k and this number of columns.
+// Elements of scratch memory that Loops::multiply needs for products with this k and this number of columns.
 inline int64_t MultiplyScratch(int64_t k, int64_t columns) {
   const int64_t partial = (columns + kMaxPanelWidth - 1) / kMaxPanelWidth * kMaxPanelWidth * kRowBlock;
   return kRowBlock * kDepthStride + (k > kDepthBlock ? partial : 0);
@@ -89,11 +91,12 @@ struct Loops {
   // Columns of one panel of B; a panel holds panel_width * k elements.
   int64_t panel_width;
 
-  // dst[i] = src[i], converted to the other type. store rounds once, to nearest even.
+  // Convert between T and a storage type: dst[i] = src[i]. `store` rounds once, to nearest even.
   void (*load)(const void* src, Storage storage, int64_t n, T* dst);
   void (*store)(const T* src, Storage storage, int64_t n, void* dst);
 
-  // Packs columns [first, first + columns) of op(B), k rows, as panels of panel_width columns; absent columns are zero.
+  // Packs columns [first, first + columns) of op(B), which has k rows, into panels of panel_width columns. Missing
+  // columns of the last panel are zero.
   void (*pack)(const Matrix& b, int64_t k, int64_t first, int64_t columns, T* panels);
   void (*multiply)(const Product<T>& product, T* scratch);
 
@@ -144,15 +147,16 @@ struct LoopTable {
   const char* name;
   Loops<float> fp32;
   Loops<double> fp64;
-  // Philox words of elements [4 * first, 4 * (first + blocks)): counter = (first + i, c1, c2, c3).
+  // Writes the Philox words of elements [4 * first, 4 * (first + blocks)). The counter of block i is (first + i, c1,
+  // c2, c3).
   void (*philox)(uint32_t key_low, uint32_t key_high, uint32_t first, uint32_t c1, uint32_t c2, uint32_t c3,
                  int64_t blocks, uint32_t* words);
   // Stochastic rounding to kBf16 or kFp16, with n random 16-bit numbers (docs/kernels.md).
   void (*store_at_random)(const float* src, Storage storage, const void* random, int64_t n, void* dst);
 };
 
-// Returns the best loops that this processor runs. The choice is made once. The environment variable WEFT_CPU_LOOPS
-// (avx512, avx2, baseline) can select a lower instruction set.
+// Returns the loops for the highest instruction set that this processor has. The choice is made once. The environment
+// variable WEFT_CPU_LOOPS (avx512, avx2, baseline) can select a lower instruction set.
 const LoopTable& BestLoops();
 // Returns the loops of this name; null if there are none or this processor cannot run them.
 const LoopTable* FindLoops(const char* name);

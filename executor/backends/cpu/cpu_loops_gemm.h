@@ -126,9 +126,9 @@ void Pack(const Matrix& b, int64_t k, int64_t first, int64_t columns, T* panels)
   });
 }
 
-// Packs rows [row, row + rows) of op(A), columns [depth, depth + count). Not transposed: row i starts at to + i *
-// kDepthStride. Transposed: groups of kTileRows rows; in each group element (i, j) is at j * kTileRows + i. Both forms
-// copy contiguous runs.
+// Packs rows [row, row + rows) and columns [depth, depth + count) of op(A). If A is not transposed, row i begins at to
+// + i * kDepthStride. If A is transposed, rows form groups of kTileRows; element (i, j) of a group is at j * kTileRows
+// + i. In both layouts the source is read in contiguous runs.
 template <typename T>
 void PackRows(const Matrix& a, int64_t row, int64_t rows, int64_t depth, int64_t count, T* to) {
   WithStorage<T>(a, [&](const auto* data, auto convert) {
@@ -154,7 +154,7 @@ void PackRows(const Matrix& a, int64_t row, int64_t rows, int64_t depth, int64_t
   });
 }
 
-// sums[M][kPanel] (+)= A tile * B panel block.
+// sums[M][kPanel] += A tile * B panel block. If `fresh`, sums starts at zero.
 template <typename T, int M, int kRowStep, int kDepthStep>
 void Tile(const T* a, const T* b, int64_t depth, bool fresh, T* sums) {
   using V = typename Register<T>::Type;

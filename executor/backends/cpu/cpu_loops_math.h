@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kBlock = 512;
 
 // exp in float, with an error of at most 2 units in the last place. It is branch-free so that loops vectorize. exp(x) =
-// 2^n * exp(r) with |r| <= ln(2) / 2; exp(r) is its Taylor series to r^7 (remainder below 6e-9 of the result).
+// 2^n * exp(r) with |r| <= ln(2) / 2; exp(r) is its Taylor series to r^7 (remainder below 7.1e-9 of the result).
 inline float Exp(float x) {
   x = x > 89.0f ? 89.0f : x;
   x = x < -104.0f ? -104.0f : x;
@@ -44,8 +44,8 @@ inline float Sqrt(float x) { return __builtin_sqrtf(x); }
 inline double Sqrt(double x) { return __builtin_sqrt(x); }
 
 // Returns the sum of f over [0, n). The type of f's second argument selects what f returns: for a vector, the kWidth
-// elements from i on; for a T, element i. Partial sum l of 2 kWidth adds elements l, l + 2 kWidth, …; the partial sums
-// are then added as a tree.
+// elements from i on; for a T, element i. There are 2 * kWidth partial sums. Partial sum l adds elements l, l + 2 *
+// kWidth, …; the partial sums are then added as a tree.
 template <typename T, typename F>
 inline __attribute__((always_inline)) T Sum(int64_t n, F f) {
   using V = typename Lanes<T>::Type;
@@ -284,7 +284,8 @@ void Sgd(T learning_rate, T momentum_factor, T weight_decay, const T* gradient, 
   }
 }
 
-// 64-bit lanes that hold one 32-bit word each; the upper halves may hold anything between rounds.
+// 64-bit lanes that hold one 32-bit word each. Between rounds of the random generator, the upper halves may hold
+// anything.
 typedef uint64_t Words __attribute__((vector_size(kVectorBytes)));
 
 // Multiplies the lower halves.
@@ -302,7 +303,7 @@ inline __attribute__((always_inline)) Words MultiplyLow(Words a, Words b) {
 
 void Philox(uint32_t key_low, uint32_t key_high, uint32_t first, uint32_t c1, uint32_t c2, uint32_t c3, int64_t blocks,
             uint32_t* words) {
-  // Two vectors at a time, so that one multiplies while the other waits.
+  // Handles two vectors at a time, so that one multiplies while the other waits for its product.
   constexpr int kWidth = kVectorBytes / 8;
   constexpr int kVectors = 2;
   const Words zero = {};

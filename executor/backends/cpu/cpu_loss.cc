@@ -47,7 +47,7 @@ absl::Status CrossEntropy(const Call& call) {
       const T* x = Read(call, logits, row * columns, vocabulary, buffer);
       const T lse = GetLoops<T>(call).log_sum_exp(x, vocabulary);
       GetLoops<T>(call).store(&lse, StorageOf(call.out[0]), 1, At(call.out[0], row));
-      // lse and the logit are of type T and close to each other, so their difference in double is nearly exact.
+      // lse and the logit are of type T. The subtraction is in double, so that it adds almost no error if T is float.
       losses[row] = targets[row] < 0 ? 0 : static_cast<double>(lse) - static_cast<double>(x[targets[row]]);
     });
   });

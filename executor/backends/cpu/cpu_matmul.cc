@@ -8,8 +8,8 @@ namespace {
 // block of columns, so a block has at least kPackedColumns columns even if k is large.
 constexpr int64_t kPackedElements = int64_t{1} << 18;
 constexpr int64_t kPackedColumns = 128;
-// Largest number of columns of a task whose sums must wait for the next block of k: 96 rows of them are 288 KiB of
-// floats.
+// Largest number of columns of a task if k has several blocks. The task's unfinished sums are then at most 288 KiB of
+// floats (96 rows).
 constexpr int64_t kPartialColumns = 768;
 // Products with fewer multiplications run on the calling thread, because waking the others would cost more.
 constexpr int64_t kSmallProduct = int64_t{1} << 17;

@@ -43,7 +43,7 @@ TEST(Cpu, MatMul) {
   }
 }
 
-// Splitting rows into microbatches or columns into blocks changes no bit of a product.
+// Splitting rows into microbatches changes no bit of a product.
 TEST(Cpu, MatMulRowsDoNotDependOnTheirNeighbors) {
   std::mt19937_64 random(2);
   const int64_t m = 61, n = 83, k = 517;

@@ -34,7 +34,8 @@ void WriteParam(const Call& call, size_t output, int64_t first, int64_t count, c
 }
 
 // Stores the weights (output 0) and the moments (the outputs after it). States computed in place (Target) need no
-// store. If the step is skipped, moments of half precision are stored again: stochastic rounding leaves them unchanged.
+// store. If the step is skipped, moments in half precision are stored again. Stochastic rounding leaves them unchanged,
+// because they need no rounding.
 template <typename T>
 void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, T* const* state) {
   constexpr PhiloxPurpose kPurposes[] = {PhiloxPurpose::kFirstMomentRounding, PhiloxPurpose::kSecondMomentRounding};
@@ -49,7 +50,7 @@ void WriteStates(const Call& call, size_t states, int64_t first, int64_t count, 
   }
 }
 
-// The loss scaling of a step, read from the inputs that follow the gradient and the states (rule P11).
+// The loss scaling of a step, read from the inputs that follow the gradient and the states (docs/kernels.md).
 struct Scaling {
   bool given = false;
   double factor = 1;
@@ -59,7 +60,8 @@ struct Scaling {
   double skipped = 0;
 };
 
-// `states`: number of tensors that the kernel keeps from iteration to iteration.
+// Returns the loss scaling of the step. `states` is the number of tensors that the kernel keeps from iteration to
+// iteration.
 Scaling ScalingOf(const Call& call, size_t states) {
   Scaling scaling;
   if (call.in.size() > states + 1) {

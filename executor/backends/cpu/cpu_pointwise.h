@@ -13,8 +13,8 @@ constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
 // Distribution function of the standard normal, free of cancellation in the left tail.
 inline double NormalDistribution(double x) { return 0.5 * ::erfc(-x * kSqrtHalf); }
 
-// erfc(z) = exp(-z^2) * t * P(t) for z >= 0 with t = 1 / (1 + 0.4 z). P is a least-squares fit at Chebyshev nodes for z
-// in [0, 14]; the relative error of t * P(t) evaluated in float is below 2.4e-7.
+// Uses erfc(z) = exp(-z^2) * t * P(t) for z >= 0 with t = 1 / (1 + 0.4 z). P is a least-squares fit at Chebyshev nodes
+// for z in [0, 14]; the relative error of t * P(t) evaluated in float is below 5e-7.
 inline float NormalDistribution(float x) {
   const float z = (x < 0.0f ? -x : x) * static_cast<float>(kSqrtHalf);
   const float t = 1.0f / (1.0f + 0.4f * z);
@@ -42,7 +42,8 @@ inline T TanhGate(T x) {
   return T(1) / (T(1) + Exp(T(-2) * u));
 }
 
-// For |x| > 64 the derivatives of gelu are 0 or 1. The bound keeps powers of x finite. A NaN stays a NaN.
+// Clamps x to [-64, 64], which keeps powers of x finite. Outside this range the derivatives of gelu are 0 or 1. A NaN
+// stays a NaN.
 template <typename T>
 inline T Bounded(T x) {
   const T z = x > T(64) ? T(64) : x;
@@ -54,7 +55,7 @@ inline T Sigmoid(T x) {
   return T(1) / (T(1) + Exp(-x));
 }
 
-// The formula of one element: x are the inputs and y the outputs, in the order of the kernel's row.
+// The formula of one element: x are the inputs and y the outputs, in the order of the kernel's operands.
 template <PointwiseOp>
 struct Formula;
 
@@ -101,7 +102,8 @@ FORMULA(kReluSquaredBackward, {
 
 template <typename T, PointwiseOp kOp, int kInputs, int kOutputs>
 void PointwiseLoop(const T* const* inputs, int64_t n, T* const* outputs) {
-  // Local copies of the pointers do not change inside the loop. Otherwise compilers would not vectorize it.
+  // Copies the pointers to local arrays, which cannot change inside the loop. Without the copies, compilers would not
+  // vectorize the loop.
   const T* in[kInputs];
   T* out[kOutputs];
   for (int k = 0; k < kInputs; ++k) in[k] = inputs[k];

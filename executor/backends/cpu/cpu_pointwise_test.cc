@@ -20,7 +20,8 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 struct PointwiseCase {
   PointwiseOp op;
   void (*reference)(const double* x, double* y);
-  // Pairs of a value of the differentiated input and the exact result. A gradient and all other inputs are 1.
+  // Pairs of a value and the exact result for it. The value is that of input 0 of a forward formula, or of input 1 of a
+  // backward one; all other inputs are 1.
   std::vector<std::pair<double, double>> extremes;
 };
 

@@ -43,12 +43,13 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
-  // Guarded by mutex_: the current job, which workers may join; null if there is none.
+  // Guarded by mutex_. task_ is the current job, which workers may join; it is null if there is none.
   const Task* task_ = nullptr;
   int64_t count_ = 0;
   bool stop_ = false;
   int sleepers_ = 0;
-  // Changed under mutex_, polled without it.
+  // epoch_ and active_ change under mutex_ and are polled without it. Threads take the next task from next_ without
+  // mutex_.
   std::atomic<uint64_t> epoch_{0};
   std::atomic<int> active_{0};
   std::atomic<int64_t> next_{0};

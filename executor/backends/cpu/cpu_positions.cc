@@ -15,7 +15,8 @@ int64_t UpsampledRow(const Call& call, int64_t row, int64_t dy, int64_t dx) {
 
 constexpr int64_t kColumns = 128;
 
-// Calls f(sample, first column, count) for blocks of columns. One task computes each sum over the rows of a sample.
+// Calls f(sample, first column, count) for each block of columns of each sample, in parallel. One task computes each
+// sum over the rows of a sample.
 template <typename F>
 void ForSampleColumns(const Call& call, int64_t samples, int64_t columns, F f) {
   const int64_t blocks = (columns + kColumns - 1) / kColumns;

@@ -1,5 +1,5 @@
-// Checks kernels that move positions and samples against their definitions (docs/kernels.md), in every storage type,
-// and checks what they refuse. cpu_image_test.cc checks that the backward kernels are gradients.
+// Checks kernels that move positions and samples against their definitions (docs/kernels.md), in every storage type.
+// cpu_image_test.cc checks that the backward kernels are gradients.
 #include <cmath>
 #include <cstdint>
 #include <random>

@@ -1,5 +1,5 @@
 // Tests stochastic rounding in the updates: the bits equal those of the plain loop on every instruction set of this
-// machine and with several threads; moments are right after many steps; invalid steps are refused.
+// machine and with several threads, and the second moment is right after many steps.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -112,8 +112,9 @@ TEST(CpuRoundingTest, MomentsAreRoundedByNumbersOfTheirOwn) {
   }
 }
 
-// With a constant gradient of 1 the second moment should approach 1. Rounded to nearest, it stops where (1 - beta2) (1
-// - v) is half the distance to the next bf16 number, below 0.3. Rounded stochastically, its mean is the result of fp32.
+// With a constant gradient of 1 the second moment should approach 1. If it is rounded to nearest, it stops below 0.3,
+// where (1 - beta2) (1 - v) is half the distance to the next bf16 number. If it is rounded stochastically, its mean is
+// the result of fp32.
 TEST(CpuRoundingTest, TheSecondMomentDoesNotStarve) {
   constexpr int64_t kMany = 4096, kSteps = 3000;
   const std::vector<int64_t> shape = {kMany};

@@ -200,7 +200,7 @@ TEST_P(SplitTest, RootMeanSquareNorms) {
 }
 
 TEST_P(SplitTest, LossesOfPartsAreThoseOfWholeRows) {
-  // 64 columns in two parts of 32. With a vocabulary of 30, the second part holds none of it.
+  // 64 columns in two parts of 32. With a vocabulary of 30, the second part has no column of the vocabulary.
   for (const int64_t vocabulary : {50, 30}) {
     const int64_t columns = 64, n = 32;
     const Tensor logits = Random({kRows, columns});

@@ -57,7 +57,8 @@ std::vector<std::vector<float>> ThroughProducts(const std::vector<float>& values
   for (const bool transposed : {false, true}) {
     for (const bool first : {false, true}) {
       Tensor& given = first == transposed ? row : column;
-      // Left factor: [count, 4] [4, 1]. Right factor: [1, 4] [4, count].
+      // As the left factor, the values give a product of [count, 4] and [4, 1]. As the right factor, they give [1, 4]
+      // and [4, count].
       const Step step = first ? Product(transposed, true) : Product(false, transposed);
       std::vector<Tensor> in = {first ? given : one, first ? one : given};
       std::vector<Tensor> out = {Tensor(FP32, first ? std::vector<int64_t>{count, 1} : std::vector<int64_t>{1, count})};
@@ -187,7 +188,7 @@ TEST(CpuTf32, DiffersFromFp32WithinTheBound) {
     }
   }
   EXPECT_NE(out[0].bytes(), plain[0].bytes());
-  // Fp32 would be about a thousand times closer.
+  // The products really are in TF32: fp32 would be about a thousand times closer.
   EXPECT_GT(worst, 0x1p-16);
 }
 

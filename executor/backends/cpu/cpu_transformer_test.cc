@@ -196,7 +196,7 @@ TEST(CpuTransformer, GroupedAttentionWithWindows) {
   }
 }
 
-// q, k and v give the same bits in one matrix as in separate ones, and so do their gradients.
+// Attention gives the same bits whether q, k and v lie in one matrix or in three. The same holds for their gradients.
 TEST(CpuTransformer, SeparateInputsAreTheFusedOnes) {
   std::mt19937_64 random(36);
   const int64_t sequence = 50, heads = 3, d = 12;

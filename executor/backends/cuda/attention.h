@@ -61,7 +61,8 @@ class FusedAttention {
   // True if the library supports this shape. The answer changes only if a Prepare fails: from then on the shape is
   // refused.
   virtual bool Has(const AttentionShape& shape, bool backward) = 0;
-  // Why the library refuses the shape, in the library's own words; "" if it supports the shape or gives no reason.
+  // Returns why the library refuses the shape, in the library's own words; "" if it supports the shape or gives no
+  // reason.
   virtual std::string Refusal(const AttentionShape& /*shape*/, bool /*backward*/) { return ""; }
   // Announces a supported shape before the first step, so that its plan is made here and not during a step.
   virtual absl::Status Prepare(const AttentionShape& shape, bool backward) = 0;

@@ -101,7 +101,7 @@ void AddElementwise(Maker& make) {
   make.Add(CAST, "bf16 to fp32", {x}, {single});
   make.AddSample(FILL, FP32);
   make.AddSample(SCALE, FP32).in_place[0] = 1;
-  // One head, whose sequences have `columns` positions.
+  // There is one head, whose sequences have `columns` positions.
   kernels::SampleSizes pairs = make.Sizes();
   pairs.sequence = make.columns;
   make.AddSample(ATTENTION_SOFTMAX, "bf16", pairs);
@@ -109,7 +109,8 @@ void AddElementwise(Maker& make) {
 }
 
 void AddTokens(Maker& make) {
-  // A step changes only the rows of a table's gradient that its tokens name. The tokens name different rows.
+  // The step reads and writes only those rows of the table's gradient that its tokens name. All tokens name different
+  // rows.
   const int64_t unnamed = make.vocabulary - std::min(make.rows, make.vocabulary);
   make.AddSample(EMBEDDING_BACKWARD).other_bytes -= 2 * unnamed * make.columns * 4;
   BandwidthCase& first = make.AddSample(EMBEDDING_BACKWARD, "bf16, the first", make.Sizes());
@@ -127,7 +128,7 @@ void AddImages(Maker& make) {
   const BandwidthOperand x = make.All(BF16);
   // The kernel reads only the scale, the first half of each sample's vector.
   make.AddSample(SCALE_SHIFT_BACKWARD).other_bytes = -make.rows / 256 * make.columns * 2;
-  // The same number of elements, in 128 channels.
+  // These images have the same number of elements, in 128 channels.
   kernels::SampleSizes channels = make.Sizes();
   channels.d = 128;
   channels.rows = make.rows * make.columns / channels.d;
@@ -145,8 +146,8 @@ void AddImages(Maker& make) {
   }
 }
 
-// Adds launches of several steps: a step that makes rows with steps that sum over these rows, and an ADD of the
-// residual stream with a norm.
+// Adds launches that run several steps at once: an ADD of the residual stream followed by a norm, and a step that
+// computes rows followed by steps that sum over these rows.
 void AddLaunches(Maker& make, const std::string& detail) {
   const BandwidthOperand x = make.All(BF16), w = make.Row(BF16), s = make.PerRow(), gradient = make.Row(FP32);
   const auto launch = [&](Operands in, Operands out, std::vector<BandwidthStep> steps) {
@@ -202,15 +203,15 @@ void AddOptimizer(Maker& make) {
   make.AddSample(FILL, EXACT192);
 }
 
-// Adds the samples of all kernels that are bound by memory and have no case yet.
+// Adds a sample case for every kernel that is bound by memory and has no case yet.
 void AddOthers(Maker& make) {
-  // Kernels that are not bound by memory: at most one number per row, or functions of angles.
+  // These kernels are not bound by memory: they handle at most one number per row, or compute functions of angles.
   std::set<Kernel> seen = {NORM_COMBINE, NORM_TOTAL, UPDATE_LOSS_SCALE, CROSS_ENTROPY_COMBINE, TIMESTEP_EMBEDDING};
   for (const BandwidthCase& c : make.cases) seen.insert(c.step.kernel());
   for (int k = KERNEL_UNSPECIFIED + 1; k < Kernel_ARRAYSIZE; ++k) {
     const kernels::KernelRow* row = kernels::FindRow(static_cast<Kernel>(k));
     if (row == nullptr || row->work != kernels::WorkKind::kMemory || seen.count(row->kernel) > 0) continue;
-    // No case for loads, whose tensors the host makes, nor for collectives, which no backend runs.
+    // Loads have no case, because the host makes their tensors. Collectives have none, because no backend runs them.
     if (row->family != kernels::Family::kLoad && row->family != kernels::Family::kCollective) {
       make.AddSample(row->kernel);
     }
@@ -246,7 +247,7 @@ std::vector<BandwidthCase> BandwidthCases(int64_t rows, int64_t columns, int64_t
     AddLaunches(more, absl::StrCat("bf16 of ", other));
     for (BandwidthCase& c : more.cases) make.cases.push_back(std::move(c));
   }
-  // Rows that one warp handles, and rows that fill the registers of a block.
+  // Adds norms of shorter rows, which one warp handles, and of longer rows, which fill the registers of a block.
   for (const int64_t other : {columns / 4, 4 * columns}) {
     Maker more(rows * columns / other, other, vocabulary);
     AddNorms(more, BF16, absl::StrCat("bf16 of ", other));

@@ -23,7 +23,7 @@ struct BandwidthOperand {
   int64_t Bytes() const;
 };
 
-// One of several steps. Its operands are indices into the case's inputs followed by its outputs.
+// One of the steps of a launch. `in` and `out` are indices into the case's inputs followed by its outputs.
 struct BandwidthStep {
   Step step;
   std::vector<int> in, out;

@@ -27,7 +27,7 @@ TEST(BandwidthCases, FitTheirRows) {
   }
 }
 
-// The backend accepts the step of every case.
+// The backend accepts the step of every case that is not a launch of several steps.
 TEST(BandwidthCases, RunOnTheEmulation) {
   const auto device = EmulatedBackend().open({});
   const auto backend = EmulatedBackend().make(device->get(), {});
@@ -84,8 +84,8 @@ TEST(BandwidthCases, LaunchesOfSeveralStepsAreOne) {
 
 // A new kernel must either be measured or be listed as not bound by memory.
 TEST(BandwidthCases, AreOfEveryKernelThatMemoryBounds) {
-  // Not bound by memory: tensors that the host makes, products, kernels with at most one number per row, functions of
-  // angles.
+  // Kernels that are not bound by memory: the host makes their tensors, or they are products, handle at most one number
+  // per row, or compute functions of angles.
   std::set<Kernel> others = {KERNEL_UNSPECIFIED, GROUP_ALL_REDUCE, GROUP_ALL_GATHER, GROUP_REDUCE_SCATTER};
   others.insert({LOAD_TOKENS, LOAD_TARGETS, LOAD_TIMESTEPS, LOAD_NOISY_IMAGE, LOAD_NOISE});
   others.insert({MATMUL, ATTENTION, ATTENTION_BACKWARD, CONV2D, CONV2D_BACKWARD, CONV2D_BACKWARD_WEIGHT});
@@ -109,7 +109,7 @@ TEST(BandwidthCases, CountEachOperandOnce) {
     if (c.name == "ADD bf16") {
       EXPECT_EQ(c.Bytes(), 3 * 256 * 128 * 2);
     }
-    // The gradient, three fp32 states read and written, and the parameter.
+    // Bytes per element: the gradient, three fp32 states that are read and written, and the parameter.
     if (c.name == "ADAMW fp32") {
       EXPECT_EQ(c.Bytes(), 256 * 128 * (2 + 12 + 12 + 2));
     }

@@ -61,8 +61,8 @@ struct Bench {
   std::vector<int> events;
 };
 
-// The host copies all tokens. Of any other large operand it copies one block, and the device then doubles the content
-// until it fills the operand.
+// Fills an operand. The host copies all tokens. If any other operand is large, the host copies one block, and the
+// device then doubles the content until it fills the operand.
 absl::Status Fill(const BandwidthOperand& operand, char* to, Bench& bench) {
   const int64_t bytes = operand.Bytes();
   BandwidthOperand block = operand;
@@ -78,7 +78,7 @@ absl::Status Fill(const BandwidthOperand& operand, char* to, Bench& bench) {
   return absl::OkStatus();
 }
 
-// Warms up by running the case twice as often each time, until `nanoseconds` have passed on the device's clock: a
+// Runs the case once, then twice, then four times and so on, until `nanoseconds` have passed on the device's clock: a
 // device that has waited for the host is slow at first. The case runs at least once, so that outputs that are
 // accumulated into hold a number.
 absl::Status WarmUp(const std::function<absl::Status()>& run, int64_t nanoseconds, Bench& bench) {
@@ -132,7 +132,7 @@ absl::StatusOr<int64_t> TimeOf(const BandwidthCase& c, int64_t warm_nanoseconds,
   return MedianTime(std::move(spans));
 }
 
-// OK if more cases can be measured after an error: a broken context refuses all calls.
+// Returns OK if more cases can be measured after an error. A broken context refuses all calls.
 absl::Status StatusOf(Bench& bench) {
   WEFT_RETURN_IF_ERROR(bench.device.Record(bench.events.front(), bench.stream));
   return bench.device.Synchronize(bench.events.front());

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 TEST(BandwidthMeasure, OneRowForEachCaseInOrder) {
   std::vector<BandwidthCase> cases = BandwidthCases(256, 128, 500);
-  // Adds launches that hold several steps. With 1025 to 8192 columns there are more kinds of them.
+  // Adds launches that hold several steps. With 1025 to 8192 columns there are more kinds of launches.
   const size_t steps = cases.size();
   for (BandwidthCase& c : BandwidthCases(256, 1152, 500)) {
     if (!c.launch.empty()) cases.push_back(std::move(c));

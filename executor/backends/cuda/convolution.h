@@ -35,13 +35,14 @@ class FusedConvolution {
  public:
   virtual ~FusedConvolution() = default;
 
-  // True if the library supports this part of this shape. The answer never changes.
+  // True if the library supports this part of this shape. The answer changes only if a Prepare fails: from then on the
+  // part is refused.
   virtual bool Has(const ConvolutionShape& shape, ConvolutionPart part) = 0;
-  // Announces a supported shape before the first step, so that Prepare makes its plan and no step has to.
+  // Makes the plan of a supported shape before the first step, so that no step has to make it.
   virtual absl::Status Prepare(const ConvolutionShape& shape, ConvolutionPart part) = 0;
   // Does the same as FusedAttention::Settle: allocates the workspace and runs each plan once in `memory`.
   virtual absl::Status Settle(IdleMemory& memory) = 0;
-  // Enqueue the work. Deterministic: every run gives the same bits. `bias` may be null.
+  // Enqueue one part of the convolution. Every run gives the same bits. `bias` may be null.
   virtual absl::Status Forward(const ConvolutionShape& shape, const void* x, const void* weight, const void* bias,
                                void* y, const StreamRef& stream) = 0;
   virtual absl::Status Input(const ConvolutionShape& shape, const void* dy, const void* weight, bool accumulate,

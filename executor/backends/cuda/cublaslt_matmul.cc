@@ -19,7 +19,7 @@ namespace {
 
 // Workspace that kernels for Hopper need for full speed. Other devices need less, and more does no harm.
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
-// Alignment that vector loads need and that values in the arena always have.
+// Alignment that vector loads need. Values in a program's arena always have it.
 constexpr int64_t kAlignment = 16;
 
 struct KeyHash {
@@ -73,7 +73,8 @@ class CublasLtMatmul : public Matmul {
       pointers.b = idle->Take(bytes.b);
       pointers.y = idle->Take(bytes.y);
       if (shape.bias != Type::kNone) pointers.bias = idle->Take(bytes.bias);
-      // The matrices of every step of the program fit into the idle memory. A product that does not is in no step.
+      // The matrices of every step of the program fit into the idle memory. A product that does not fit belongs to no
+      // step, so it need not run here.
       if (pointers.a == nullptr || pointers.b == nullptr || pointers.y == nullptr) continue;
       if (shape.bias != Type::kNone && pointers.bias == nullptr) continue;
       WEFT_ASSIGN_OR_RETURN(const ProductPlan* plan, FindProductPlan(shape, kAlignment));
@@ -96,7 +97,7 @@ class CublasLtMatmul : public Matmul {
   struct ProductPlan {
     MatmulShape direct;
     std::unique_ptr<CublasLtProduct> product;
-    // Bytes after the workspace for the result and the bias in the types that cuBLASLt supports; 0 = no conversion.
+    // Bytes, after the workspace, of the result and of the bias in the types that cuBLASLt supports; 0 = no conversion.
     int64_t product_bytes = 0, bias_bytes = 0;
     bool prepared = false;
 

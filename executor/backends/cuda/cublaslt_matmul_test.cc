@@ -182,7 +182,7 @@ TEST_F(CublasLtMatmulTest, AsksForOrderedSumsAndKnownAlignment) {
   ASSERT_TRUE(matmul->Run(s, {a.data(), b.data(), nullptr, y.data()}, {}).ok());
   EXPECT_EQ(fake::seen.heuristics, asked);
   EXPECT_EQ(fake::seen.algorithm, 0);
-  // For addresses with lower alignment another algorithm is chosen, one that allows it.
+  // For less aligned addresses, the backend asks cuBLASLt for another algorithm.
   const char* odd = static_cast<const char*>(a.data()) + 2;
   ASSERT_TRUE(matmul->Run(s, {odd, b.data(), nullptr, y.data()}, {}).ok());
   EXPECT_EQ(fake::seen.heuristics, asked + 1);
@@ -300,7 +300,7 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
   // A shape that the file does not hold is multiplied as without a file.
   EXPECT_TRUE(reading->Prepare(Shape(4, 4, 4, Type::kBf16, Type::kFp32)).ok());
   // cuBLASLt checks each algorithm of the file before it runs. An algorithm does not run if cuBLASLt refuses its bytes,
-  // if it adds partial sums in any order, or if it needs more workspace than there is.
+  // if it adds partial sums in no fixed order, or if it needs more workspace than there is.
   const TunedAlgorithm good = *table->Find({s, 16});
   for (const auto& [word, value] : std::vector<std::pair<int, uint64_t>>{
            {0, 9}, {7, 0}, {1, CUBLASLT_REDUCTION_SCHEME_INPLACE}, {2, uint64_t{1} << 40}}) {
@@ -314,7 +314,7 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
     const absl::Status unknown = Make({TuningOptions::Mode::kRead, path})->Prepare(s);
     EXPECT_EQ(unknown.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(unknown.message(), path +
-                                     ": cuBLASLt cannot run the tuned algorithm for a product of 8 x 4 by 4 x 16: tune "
+                                     ": cuBLASLt cannot run the tuned algorithm for a product of 8 x 4 by 4 x 16; tune "
                                      "again with --tuning='write FILE'");
     EXPECT_EQ(fake::seen.checks, checks + 1);
     EXPECT_EQ(fake::seen.launches.size(), launches);
@@ -331,8 +331,8 @@ TEST_F(CublasLtMatmulTest, TuningTakesTheFastestAndKeepsIt) {
       absl::StatusCode::kNotFound);
 }
 
-// Tests the real library as far as possible without a GPU: it is found, its version is right, and it reports that it
-// cannot start.
+// Tests the real library as far as possible without a GPU: it is found and its version is accepted. An older version is
+// refused.
 TEST(OpenCublasLt, FindsTheLibrary) {
   if (const char* path = std::getenv("TEST_CUDA_LIBRARY_PATH")) {
     SetLibraryPath(std::vector<std::string>(absl::StrSplit(path, ':', absl::SkipEmpty())));

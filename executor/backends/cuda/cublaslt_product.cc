@@ -118,7 +118,8 @@ absl::Status CublasLtProduct::Describe() {
       lt_->Error("making an operation",
                  lt_->MatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)));
   if (s.bias != Type::kNone) {
-    // The bias has one number per row in column order, which is one per column in row order. Its type is the result's.
+    // cuBLASLt adds one number of the bias to each row of its result, which is stored by columns. These rows are the
+    // columns of our result. The bias has the result's type.
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     WEFT_RETURN_IF_ERROR(
         lt_->Error("making an operation",
@@ -190,7 +191,7 @@ absl::StatusOr<cublasLtMatmulAlgo_t> CublasLtProduct::FromTuned(cublasLtHandle_t
   if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS || !ordered ||
       result.workspaceSize > static_cast<size_t>(workspace_bytes)) {
     return absl::InvalidArgumentError(absl::StrCat("cuBLASLt cannot run the tuned algorithm for ", Name(shape_),
-                                                   ": tune again with --tuning='write FILE'"));
+                                                   "; tune again with --tuning='write FILE'"));
   }
   return algorithm;
 }

@@ -61,7 +61,7 @@ class CublasLtProduct {
   MatmulShape shape_;
   int64_t alignment_;
   cublasLtMatmulDesc_t operation_ = nullptr;
-  // In the order of cuBLASLt, which multiplies matrices stored by columns: our b is its first matrix.
+  // The layouts in the order of cuBLASLt, which multiplies matrices stored by columns: our b is its first matrix.
   cublasLtMatrixLayout_t first_ = nullptr, second_ = nullptr, result_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_ = {};
 };

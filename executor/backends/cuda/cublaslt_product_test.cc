@@ -190,7 +190,7 @@ TEST(CublasLtProductTest, ATunedAlgorithmFitsTheWorkspace) {
   EXPECT_TRUE(product->FromTuned(nullptr, tuned, 5000).ok());
   EXPECT_EQ(
       product->FromTuned(nullptr, tuned, 4999).status().message(),
-      "cuBLASLt cannot run the tuned algorithm for a product of 3 x 4 by 4 x 5: tune again with --tuning='write FILE'");
+      "cuBLASLt cannot run the tuned algorithm for a product of 3 x 4 by 4 x 5; tune again with --tuning='write FILE'");
 }
 
 TEST(CublasLtProductTest, MorePairsThanTheLibraryCounts) {

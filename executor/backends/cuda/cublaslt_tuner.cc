@@ -92,7 +92,7 @@ absl::Status CublasLtTuner::WarmUp(CublasLtProduct& product, cublasLtHandle_t ha
   product.set_algorithm(algorithms.front());
   for (int i = 0; i < kMaxMeasured && warm_nanoseconds_ < kNanoseconds; ++i) {
     const absl::StatusOr<int64_t> time = Measure(product, handle, pointers, workspace, workspace_bytes);
-    // Fastest skips this algorithm too when it measures it.
+    // Fastest also skips a refused algorithm.
     if (IsRefusal(time.status())) return absl::OkStatus();
     WEFT_RETURN_IF_ERROR(time.status());
     warm_nanoseconds_ += *time * kRuns * (kRounds + 1);

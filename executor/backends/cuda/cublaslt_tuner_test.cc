@@ -66,7 +66,7 @@ class CublasLtTunerTest : public ::testing::Test {
       // Stream 0 is the tuner's only stream.
       machine.device->Spend(0, answer.nanoseconds);
       const void* bias = fake::As<fake::Operation>(operation).bias;
-      // Stored by columns, our b is the first matrix.
+      // cuBLASLt stores matrices by columns, so our b is its first matrix.
       machine.launched.push_back({static_cast<const char*>(second), static_cast<const char*>(first),
                                   static_cast<const char*>(bias), static_cast<const char*>(d),
                                   static_cast<const char*>(workspace), workspace_bytes});

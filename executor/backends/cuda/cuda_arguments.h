@@ -11,16 +11,16 @@
 
 namespace weft::exec::cuda {
 
-// LAYER_NORM or RMS_NORM, and their backward kernels.
+// Return the arguments of LAYER_NORM or RMS_NORM, and of their backward kernels.
 Norm RowNormArguments(const Call& call);
 NormBackward RowNormBackwardArguments(const Call& call);
 
-// BIAS_GRADIENT, without its scratch.
+// Returns the arguments of BIAS_GRADIENT, without its scratch.
 ColumnSums BiasGradientArguments(const Call& call);
-// LAYER_NORM_BACKWARD_WEIGHT or RMS_NORM_BACKWARD_WEIGHT, without its scratch.
+// Returns the arguments of LAYER_NORM_BACKWARD_WEIGHT or RMS_NORM_BACKWARD_WEIGHT, without its scratch.
 ColumnSums NormWeightArguments(const Call& call);
 
-// SQUARED_NORM, without its scratch.
+// Returns the arguments of SQUARED_NORM, without its scratch.
 SumOfSquares NormArguments(const Call& call);
 
 AdamWUpdate AdamWArguments(const Call& call);
@@ -29,7 +29,7 @@ SgdUpdate SgdArguments(const Call& call);
 void SetStep(const StepContext& context, const StepAttributes& attributes, AdamWUpdate& args);
 void SetStep(const StepContext& context, const StepAttributes& attributes, SgdUpdate& args);
 
-// EXACT_ACCUMULATE, EXACT_ROUND, or FILL of EXACT192.
+// Arguments of EXACT_ACCUMULATE, EXACT_ROUND, or FILL of EXACT192.
 struct ExactCall {
   ExactOp op = ExactOp::kConstant;
   ExactTensor tensor;

@@ -9,7 +9,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// `views` is either qkv alone, or q, k and v.
+// `views` holds one tensor qkv, or three tensors q, k and v.
 AttentionProblem ProblemOf(const Call& call, absl::Span<const TensorView> views, const TensorView& o,
                            const TensorView& lse) {
   const StepAttributes& a = call.attributes();
@@ -58,7 +58,7 @@ void NoteSlow(const Call& call, const AttentionProblem& problem, bool tensor_cor
 }
 
 // Returns the library if it supports this attention, else null. Announces the shape while the program is measured.
-// `tensor_cores`: true if the backend's own kernels would use tensor cores.
+// `tensor_cores` is true if the backend's own kernels would use tensor cores.
 absl::StatusOr<FusedAttention*> LibraryFor(const Call& call, const AttentionProblem& problem, bool backward,
                                            bool tensor_cores, AttentionShape& described) {
   FusedAttention* library = call.resources.libraries.attention.get();

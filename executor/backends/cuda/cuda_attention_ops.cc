@@ -35,8 +35,8 @@ HeadPart Operand(const Call& call, const HeadShape& shape, const TensorView& vie
   return call.attributes().kv_heads() > 0 ? PartOf(view, shape.width) : PartOfQkv(call, view, index);
 }
 
-// One factor, or the result, of a set of products. It holds one matrix per sequence and head. The heads of the set are
-// `step` heads apart; the rows of a matrix are the rows of its sequence.
+// A factor or the result of a set of products, with one matrix per sequence and head. The set takes every `step`-th
+// head from `first_head` on. The rows of a matrix are the rows of its sequence.
 struct Factor {
   const HeadPart& part;
   int64_t first_head, step;

@@ -110,8 +110,8 @@ class CudaBackend : public Backend {
   }
 
   // Calls the function of every step of the rank once, with addresses that are not real, to find how much scratch the
-  // steps need and what the libraries must prepare. Of the errors, only lack of memory is returned: a step reports its
-  // other errors when it runs.
+  // steps need and what the libraries must prepare. Returns an error only for lack of memory: a step reports its other
+  // errors when it runs.
   absl::Status Measure(const Program& program, int rank) {
     std::vector<TensorView> in, out;
     const std::vector<bool> runs = SegmentsOf(program, rank);

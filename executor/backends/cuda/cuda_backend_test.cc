@@ -168,8 +168,9 @@ TEST(CudaBackend, AProductThatTheLibraryRefusesIsToldBeforehand) {
   EXPECT_EQ(refused, absl::InvalidArgumentError("step 'the product': tune.txt: no"));
 }
 
-// For each query head of a group of kv heads, the scores of all kv heads and sequences are computed in one call if
-// possible, else in one call per kv head or in one call per sequence, whichever needs fewer calls.
+// Query heads that share one kv head form a group. For each position in the groups, the scores of all kv heads and
+// sequences are computed in one call if possible. Otherwise there is one call per kv head or one call per sequence,
+// whichever needs fewer calls.
 TEST(CudaBackend, ProductsOfHeadsAreBatched) {
   class Counting : public Matmul {
    public:

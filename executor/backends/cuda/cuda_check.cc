@@ -22,17 +22,18 @@ absl::Status CheckDriver(const DriverFacts& facts) {
   }
   // Within a major version, any driver runs the output of any toolkit (CUDA's minor version compatibility).
   if (facts.driver_version / 1000 < facts.runtime_version / 1000) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("backend cuda: the NVIDIA driver is too old: it is for CUDA ", Version(facts.driver_version),
-                     ", and this program was built with CUDA ", Version(facts.runtime_version),
-                     ", which needs a driver for CUDA ", facts.runtime_version / 1000, ".0 or newer"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "backend cuda: the NVIDIA driver is too old (for CUDA ", Version(facts.driver_version),
+        "); this program was built with CUDA ", Version(facts.runtime_version), " and needs a driver for CUDA ",
+        facts.runtime_version / 1000, ".0 or newer; install one, or run with --backend=cpu"));
   }
   if (!facts.error.empty()) return absl::FailedPreconditionError(absl::StrCat("backend cuda: ", facts.error));
   if (facts.devices <= 0) {
     return absl::FailedPreconditionError(
         facts.visible_devices_set
-            ? absl::StrCat("backend cuda: no GPU is visible; CUDA_VISIBLE_DEVICES is '", facts.visible_devices, "'")
-            : std::string("backend cuda: this machine has an NVIDIA driver, but no GPU"));
+            ? absl::StrCat("backend cuda: no GPU is visible (CUDA_VISIBLE_DEVICES is '", facts.visible_devices,
+                           "'); unset it, or run with --backend=cpu")
+            : std::string("backend cuda: this machine has an NVIDIA driver, but no GPU; run with --backend=cpu"));
   }
   return absl::OkStatus();
 }
@@ -54,8 +55,8 @@ absl::StatusOr<int> ChooseDevice(int wanted, int devices, const char* (*variable
       const char* value = variable(name);
       if (value == nullptr || *value == '\0') continue;
       if (!absl::SimpleAtoi(value, &chosen) || chosen < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(name, " is '", value, "'; it must be the number of this process on its node, from 0"));
+        return absl::InvalidArgumentError(absl::StrCat("backend cuda: ", name, " is '", value,
+                                                       "'; allowed: the number of this process on its node, from 0"));
       }
       source = name;
       break;

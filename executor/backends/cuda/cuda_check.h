@@ -11,7 +11,7 @@
 
 namespace weft::exec::cuda {
 
-// What the driver reports: cudaDriverGetVersion, and the result of cudaGetDeviceCount.
+// Facts that CheckDriver checks, such as the results of cudaDriverGetVersion and cudaGetDeviceCount.
 struct DriverFacts {
   // 13000 is CUDA 13.0; 0 = no driver.
   int driver_version = 0;

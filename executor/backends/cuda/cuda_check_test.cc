@@ -27,14 +27,16 @@ TEST(CheckDriver, EachRefusalIsOneLine) {
   old.error = "cudaGetDeviceCount: CUDA driver version is insufficient for CUDA runtime version";
   EXPECT_EQ(
       CheckDriver(old).message(),
-      "backend cuda: the NVIDIA driver is too old: it is for CUDA 12.8, and this program was built with CUDA 13.0, "
-      "which needs a driver for CUDA 13.0 or newer");
+      "backend cuda: the NVIDIA driver is too old (for CUDA 12.8); this program was built with CUDA 13.0 and needs a "
+      "driver for CUDA 13.0 or newer; install one, or run with --backend=cpu");
   DriverFacts empty = Good();
   empty.devices = 0;
-  EXPECT_EQ(CheckDriver(empty).message(), "backend cuda: this machine has an NVIDIA driver, but no GPU");
+  EXPECT_EQ(CheckDriver(empty).message(),
+            "backend cuda: this machine has an NVIDIA driver, but no GPU; run with --backend=cpu");
   empty.visible_devices_set = true;
   empty.visible_devices = "7";
-  EXPECT_EQ(CheckDriver(empty).message(), "backend cuda: no GPU is visible; CUDA_VISIBLE_DEVICES is '7'");
+  EXPECT_EQ(CheckDriver(empty).message(),
+            "backend cuda: no GPU is visible (CUDA_VISIBLE_DEVICES is '7'); unset it, or run with --backend=cpu");
   DriverFacts broken = Good();
   broken.error = "cudaGetDeviceCount: initialization error (cudaErrorInitializationError)";
   EXPECT_EQ(CheckDriver(broken).message(), "backend cuda: " + broken.error);
@@ -73,14 +75,14 @@ TEST(ChooseDevice, ByTheLocalRank) {
     set_value = "5";
     EXPECT_EQ(*ChooseDevice(-1, 8, Variable), 5) << name;
     EXPECT_EQ(*ChooseDevice(2, 8, Variable), 2) << name;
-    // As under Slurm, which binds one GPU to each task.
+    // Slurm, for example, may show each task only the one GPU that is bound to it.
     EXPECT_EQ(*ChooseDevice(-1, 1, Variable), 0) << name;
     EXPECT_EQ(ChooseDevice(-1, 4, Variable).status().message(),
               std::string("backend cuda: ") + name + " is 5, but this machine shows 4 GPUs, numbered from 0");
   }
   set_value = "x";
   EXPECT_EQ(ChooseDevice(-1, 4, Variable).status().message(),
-            "SLURM_LOCALID is 'x'; it must be the number of this process on its node, from 0");
+            "backend cuda: SLURM_LOCALID is 'x'; allowed: the number of this process on its node, from 0");
   set_value = "-1";
   EXPECT_FALSE(ChooseDevice(-1, 4, Variable).ok());
   EXPECT_EQ(ChooseDevice(1, 1, Variable).status().message(),

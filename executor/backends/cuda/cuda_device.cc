@@ -22,7 +22,7 @@ namespace weft::exec::cuda {
 namespace {
 
 constexpr int64_t kAlignment = 4096;
-// For host memory of at least this size, all cores bring the pages into memory.
+// All cores bring in the pages of a block of host memory that has at least this size.
 constexpr int64_t kLargeHostMemory = int64_t{1} << 30;
 // Pause between polls of an event that somebody waits for. The first kFastPolls polls follow each other at once.
 constexpr std::chrono::microseconds kPollPause(20);

@@ -1,5 +1,5 @@
-// Tests what can be tested without a GPU: that its absence is reported in one clear line, the texts and codes of
-// errors, and CUDA_DEVICE_MAX_CONNECTIONS. tests/gpu holds the other tests.
+// Tests CudaDevice as far as possible without a GPU: the absence of a GPU is reported in one clear line, errors have
+// the right texts and codes, and CUDA_DEVICE_MAX_CONNECTIONS is set. tests/gpu holds the other tests.
 #include "executor/backends/cuda/cuda_device.h"
 
 #include <gtest/gtest.h>

@@ -39,7 +39,7 @@ absl::Status AddTensors(const Call& call) {
   return call.Launch(e);
 }
 
-// A cast to the same type is a copy. A copy between device and host can run at the same time as kernels (rule P7).
+// A cast to the same type is a copy. If it is a copy between device and host, it can run at the same time as kernels.
 absl::Status Cast(const Call& call) {
   const TensorView &x = call.in[0], &y = call.out[0];
   if (x.dtype != y.dtype) return call.Launch(ElementwiseOf(call, ElementwiseOp::kCast));

@@ -170,7 +170,7 @@ absl::StatusOr<std::unique_ptr<StepRun>> ListRun(Resources& resources, absl::Spa
   args.value = steps[0].step->attributes().value();
   bool alike = true;
   ForCalls(resources, steps, [&](const Call& call) {
-    if (call.out[0].dtype == EXACT192) {  // Only for FILL: a run cannot mix EXACT192 and floats.
+    if (call.out[0].dtype == EXACT192) {  // A FILL of EXACT192 cannot be in one run with FILLs of floats.
       alike = false;
       return;
     }
@@ -225,7 +225,7 @@ bool IsSumFor(const StepOfRun& sum, const StepOfRun& norm, int64_t elements) {
          Elements(sum.outputs[0]) == elements && ComputesInDouble(sum.inputs) == ComputesInDouble(norm.inputs);
 }
 
-// One launch for an ADD and the norm of its sum; null if the steps are something else.
+// Returns one launch for an ADD and the norm of its sum; null if the steps are something else.
 absl::StatusOr<std::unique_ptr<StepRun>> NormOfSumRun(Resources& resources, absl::Span<const StepOfRun> steps) {
   const StepOfRun &sum = steps[0], &norm = steps[1];
   const Kernel kernel = norm.step->kernel();
@@ -247,9 +247,9 @@ bool IsBiasOf(const StepOfRun& bias, const TensorView& made, bool in_double) {
          bias.inputs[0].dtype == made.dtype && ComputesInDouble(bias.inputs) == in_double;
 }
 
-// Returns one launch for the backward of a norm and the ADD of its result; null if the steps are something else. Two
-// further steps are optional: between them the gradients of the norm's weights, and then, as the last step, the
-// BIAS_GRADIENT of the sum.
+// Returns one launch for the backward of a norm and the ADD of its result; null if the steps are something else. The
+// order of the steps is: the backward of the norm, optionally the gradients of its weights, then the ADD. A launch with
+// the gradients of the weights may also end with the BIAS_GRADIENT of the sum.
 absl::StatusOr<std::unique_ptr<StepRun>> SumOfGradientRun(Resources& resources, absl::Span<const StepOfRun> steps) {
   const bool weights = steps.size() > 2;
   const StepOfRun &norm = steps[0], &sum = steps[weights ? 2 : 1];

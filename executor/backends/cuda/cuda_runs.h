@@ -1,5 +1,5 @@
 // Runs several steps as one launch (Backend::PrepareRun). Either the steps run the same kernel on many tensors, with a
-// table of the tensors that is made once on the device, or they are a fixed group such as a norm and the ADD beside it.
+// table of the tensors that is made once on the device, or they are a fixed group such as a norm and an ADD.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RUNS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_RUNS_H_
 

@@ -16,8 +16,8 @@ namespace {
 
 using cpu::Tensor;
 
-// Steps of one kernel. Each step has its own tensors, but all steps share the inputs `norm` and `scale` and the output
-// `norms`.
+// Steps of one kernel. Each step has its own tensors, but all steps share the inputs and the output that ExpectSame
+// gets.
 class RunOfSteps {
  public:
   explicit RunOfSteps(Kernel kernel) : kernel_(kernel) {}
@@ -275,7 +275,7 @@ TEST(CudaRunsTest, ExactAccumulators) {
   }
 }
 
-// A run of norms gives the same bits as its steps, if all tensors have one type.
+// A run of norms also gives the same bits as its steps if all tensors have one type.
 TEST(CudaRunsTest, NormsOfOneType) {
   for (const DType type : {FP32, BF16, FP16}) {
     RunOfSteps run(SQUARED_NORM);

@@ -21,10 +21,9 @@ bool Vectors(const HeadLayout& layout) {
          layout.head_stride > 0 && layout.row_stride < kMaxStride && layout.head_stride < kMaxStride;
 }
 
-// Returns the first slice for whose graph (from `make`) there is an engine within `workspace_limit`. If there is none
-// and the limit is below kAttentionWorkspaceLimit, returns the smallest slice if it fits into that constant. So the
-// free memory of a device may change the number of calls, which changes no bit. It never changes whether cuDNN runs a
-// shape.
+// Returns the first slice whose graph (from `make`) has an engine within `workspace_limit`. If there is none and the
+// limit is below kAttentionWorkspaceLimit, returns the smallest slice if it fits into that constant. So the free memory
+// of a device may change the number of calls, which changes no bit. It never changes whether cuDNN runs a shape.
 template <typename Choice, typename MakeGraph>
 absl::StatusOr<std::unique_ptr<Choice>> Choose(const AttentionShape& shape, const CudnnTarget& target,
                                                int64_t workspace_limit, const MakeGraph& make) {

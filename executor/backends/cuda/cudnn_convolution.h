@@ -9,7 +9,8 @@
 
 namespace weft::exec::cuda {
 
-// Makes convolutions by cuDNN. Has is true if ChooseConvolution finds an engine for the session's device.
+// Makes convolutions by cuDNN. Has is true for a shape if ChooseConvolution finds engines for the session's device,
+// until an attempt to compile them fails.
 std::unique_ptr<FusedConvolution> MakeCudnnConvolution(std::shared_ptr<CudnnSession> session);
 
 }  // namespace weft::exec::cuda

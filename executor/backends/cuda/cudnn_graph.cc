@@ -248,7 +248,7 @@ absl::Status CudnnGraph::Finish(const CudnnTarget& target) {
 absl::StatusOr<std::vector<CudnnEngine>> CudnnGraph::Engines(const CudnnTarget& target) const {
   std::vector<CudnnEngine> engines;
   std::string refused;
-  // First the engines that suit the device best. If there are none, any engines that run.
+  // First asks for the engines that suit the device best. If there are none, asks for any engines that run.
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     WEFT_ASSIGN_OR_RETURN(CudnnDescriptor heuristics,
                           CudnnDescriptor::Make(cudnn_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
@@ -355,7 +355,7 @@ absl::StatusOr<CudnnPlan> MakeCudnnPlan(CudnnEngine engine, std::vector<CudnnEng
 
 absl::Status RunCudnnPlan(CudnnPlan& plan, cudnnHandle_t handle, absl::Span<const CudnnArgument> arguments,
                           void* workspace) {
-  // Maximum number of packs to keep. No program has that many microbatches in flight.
+  // Maximum number of packs (sets of addresses) to keep. No program has that many microbatches in flight.
   constexpr size_t kMaxPacks = 4096;
   const Cudnn* cudnn = plan.plan.cudnn();
   std::vector<const void*> data;

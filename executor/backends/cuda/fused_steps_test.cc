@@ -175,8 +175,8 @@ TEST_P(FusedStepsTest, AreWhatTheKernelsMake) {
       const std::vector<Tensor> fused = Results(c, std::move(with), round % 2 == 0 ? &program : nullptr);
       const std::vector<Tensor> own = Results(c, EmulatedLibraries(), nullptr);
       for (size_t i = 0; i < own.size(); ++i) EXPECT_EQ(own[i].bytes(), fused[i].bytes()) << "output " << i;
-      // The backend's own kernels run dropout, because its random numbers are weft's, and convolutions that add to
-      // their output.
+      // Two kinds of steps run on the backend's own kernels: steps with dropout, because its random numbers are weft's,
+      // and CONV2D steps that add to their output.
       const bool ours = c.step.attributes().dropout() > 0 || (GetParam() == CONV2D && c.step.accumulate());
       const bool empty = c.in[0].size() == 0 || c.out[0].size() == 0;
       if (!empty) {

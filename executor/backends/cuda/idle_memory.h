@@ -1,7 +1,7 @@
-// Device memory that is unused before the first step. In this memory, before the first step, each library runs once
-// what it will run later, because the code of a kernel is loaded onto the device at its first launch. During a step,
-// loading may have to wait for everything that the device runs, including kernels that wait for another rank, which in
-// turn waits for this one.
+// Device memory that is unused before the first step. In this memory, each library runs its kernels once before the
+// first step, because the device loads a kernel's code at its first launch. If a step loaded the code, loading might
+// have to wait for everything that the device runs. That includes kernels that wait for another rank, which in turn
+// waits for this one.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_IDLE_MEMORY_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_IDLE_MEMORY_H_
 

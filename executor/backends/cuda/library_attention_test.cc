@@ -1,6 +1,6 @@
-// On a GPU, compares the backend's attention, which is cuDNN's, with our own kernels on tensor cores. The sizes are
-// those of the speed rows (docs/gpu-results.md); cuDNN computes one of them in slices of heads. The emulation has no
-// cuDNN: our kernels without tensor cores replace it, at sizes that the emulation can handle.
+// On a GPU, compares the backend's attention, which cuDNN runs, with our own kernels on tensor cores. The sizes are
+// those of the speed measurements in docs/gpu-results.md; cuDNN computes one of them in slices of heads. The emulation
+// has no cuDNN: our kernels without tensor cores replace it, at sizes that the emulation can handle.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -132,7 +132,8 @@ struct Attention {
   std::vector<Tensor> o, lse, dq, dk, dv;
 };
 
-// Equal bits would mean that the same kernels ran twice, because cuDNN refused the problem.
+// Expects results that are close but not equal. Equal bits would mean that the same kernels ran twice, because cuDNN
+// refused the problem.
 void ExpectClose(Tensor& library, Tensor& own, const char* name) {
   EXPECT_LE(Apart<uint16_t>(library, own), 1e-2) << name;
   EXPECT_FALSE(library.bytes() == own.bytes()) << name;

@@ -68,8 +68,8 @@ class Matmul {
   // Called after the last Prepare: allocates the workspace of the products. If idle memory was given, it also runs each
   // product once in that memory, on the device's default stream.
   virtual absl::Status Settle() { return absl::OkStatus(); }
-  // Enqueues the product. The same shape gives the same bits each time. InvalidArgument if this implementation does not
-  // multiply these types.
+  // Enqueues the product. The same shape gives the same bits each time. Returns InvalidArgument if this implementation
+  // does not multiply these types.
   virtual absl::Status Run(const MatmulShape& shape, const MatmulPointers& pointers, const StreamRef& stream) = 0;
   // Like Backend::Digest, for the algorithms chosen so far.
   virtual std::string Digest() const { return ""; }

@@ -19,7 +19,7 @@ struct NumberedStep {
   std::vector<int> in, out;
 };
 
-// True if the machine's backend makes one run of the steps, on tensors like these.
+// True if the backend of TheMachine() can run the steps as one launch, on tensors like these.
 bool IsRun(const std::vector<NumberedStep>& steps, std::vector<cpu::Tensor> tensors);
 
 // Returns the bytes of all tensors after the steps. With `as_run` the steps run as one run, which they must form;

@@ -223,12 +223,12 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
   absl::string_view version = lines[0];
   int64_t number = 0;
   if (!absl::ConsumePrefix(&version, kMagic) || !absl::SimpleAtoi(version, &number)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is not a tuning file: its first line is not '", kMagic, kVersion, "'"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a tuning file (its first line is not '", kMagic,
+                                                   kVersion, "'); write a new file with --tuning='write FILE'"));
   }
   if (number != kVersion) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where(0), ": version ", number, "; this program reads version ", kVersion));
+    return absl::InvalidArgumentError(absl::StrCat(where(0), ": version ", number, "; this program reads version ",
+                                                   kVersion, "; write a new file with --tuning='write FILE'"));
   }
   Fields header(lines.size() > 1 ? lines[1] : absl::string_view(), where(1));
   TuningDevice device;
@@ -255,10 +255,10 @@ absl::StatusOr<TuningTable> TuningTable::Parse(absl::string_view text, absl::str
     const absl::string_view crc = end == absl::string_view::npos ? "" : lines[i].substr(end + kCrc.size());
     if (const std::string right = CrcText(lines[i].substr(0, end)); crc != right) {
       return fields.Error("crc is '", crc, "', but the checksum of the line is ", right,
-                          ": the line was changed or is damaged");
+                          ": the line was changed or is damaged; delete it");
     }
     if (!table.entries_.emplace(KeyText(key), algorithm).second) {
-      return fields.Error("an earlier line has the same product");
+      return fields.Error("an earlier line has the same product; delete one of the two");
     }
   }
   return table;

@@ -1,5 +1,5 @@
-// Which algorithms a device's matrix products use: --tuning=write measures them and --tuning=read uses them. The table
-// is a text file, so that people can read, keep and compare it:
+// The algorithms that a device's matrix products use: --tuning='write FILE' measures them and --tuning='read FILE' uses
+// them. The table is a text file, so that people can read, keep and compare it:
 //
 //   weft-tuning 2
 //   for architecture=90 multiprocessors=132 cublaslt=130100 device=NVIDIA H200
@@ -54,14 +54,14 @@ class TuningTable {
  public:
   explicit TuningTable(TuningDevice device) : device_(std::move(device)) {}
 
-  // Errors name `path` and the line. InvalidArgument if the text is not a tuning table, has another version, or if a
-  // field is missing, out of range or given twice.
+  // Errors name `path` and the line. Returns InvalidArgument if the text is not a tuning table or has another version,
+  // if a field is missing or out of range, if a line has a wrong checksum, or if two lines have the same product.
   static absl::StatusOr<TuningTable> Parse(absl::string_view text, absl::string_view path);
   // Returns NotFound or another error of the file system, or the errors of Parse.
   static absl::StatusOr<TuningTable> Read(const std::string& path);
 
   const TuningDevice& device() const { return device_; }
-  // FailedPrecondition if the table belongs to another device or library; the error names both.
+  // Returns FailedPrecondition if the table belongs to another device or library; the error names both.
   absl::Status CheckDevice(const TuningDevice& device, absl::string_view path) const;
 
   const TunedAlgorithm* Find(const TuningKey& key) const;

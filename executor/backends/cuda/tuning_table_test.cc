@@ -124,8 +124,10 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
     return std::string(table.status().message());
   };
   EXPECT_EQ(TuningTable::Parse("", "tune.txt").status().message(),
-            "tune.txt is not a tuning file: its first line is not 'weft-tuning 2'");
-  EXPECT_EQ(error("weft-tuning 2", "weft-tuning 1"), "tune.txt, line 1: version 1; this program reads version 2");
+            "tune.txt: not a tuning file (its first line is not 'weft-tuning 2'); write a new file with "
+            "--tuning='write FILE'");
+  EXPECT_EQ(error("weft-tuning 2", "weft-tuning 1"),
+            "tune.txt, line 1: version 1; this program reads version 2; write a new file with --tuning='write FILE'");
   EXPECT_EQ(error("multiprocessors=132", "sms=132"),
             "tune.txt, line 2: 'multiprocessors=' is expected, but the line has 'sms=132'");
   EXPECT_EQ(error(" device=NVIDIA H200", ""),
@@ -151,13 +153,13 @@ TEST(TuningTable, ErrorsNameFileLineAndField) {
   // The bytes differ from what was written, but could be an algorithm.
   EXPECT_THAT(error("algorithm=00", "algorithm=01"),
               testing::MatchesRegex("tune.txt, line 3: crc is '........', but the checksum of the line is ........: "
-                                    "the line was changed or is damaged"));
+                                    "the line was changed or is damaged; delete it"));
   EXPECT_THAT(error(" crc=", " crc=0"), testing::HasSubstr("line 3: crc is '0"));
   EXPECT_THAT(error("algorithm=00", "algorithm=0"), testing::HasSubstr("expected 128 of the digits 0 to 9 and a to f"));
   EXPECT_THAT(error("algorithm=00", "algorithm=0G"), testing::HasSubstr("expected 128 of the digits"));
   EXPECT_EQ(error("=31744", "=31744 more=1"), "tune.txt, line 3: 'more=1' follows the last field");
   EXPECT_EQ(error("matmul", text.substr(text.find("matmul")) + "matmul"),
-            "tune.txt, line 4: an earlier line has the same product");
+            "tune.txt, line 4: an earlier line has the same product; delete one of the two");
   EXPECT_EQ(error("matmul", "\nmatmul"), "tune.txt, line 3: 'matmul' is expected, but the line has ''");
 }
 

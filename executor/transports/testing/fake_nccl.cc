@@ -13,7 +13,7 @@
 namespace weft::exec {
 namespace {
 
-using namespace fake_nccl;  // NOLINT: its other half.
+using namespace fake_nccl;  // NOLINT: fake_nccl_kernels.cc, the other half of this file, is in this namespace.
 
 thread_local int group_depth = 0;
 thread_local std::vector<Issue> group_issues;

@@ -46,7 +46,7 @@ class FakeNccl {
   static void BeginInOrder(bool in_order);
   // Calls that NCCL leaves undefined or refuses.
   static std::vector<std::string> Violations();
-  // Names of the communicators in the order in which all their members had come. Alive counts those that are not ended.
+  // Names of the communicators in the order in which all their members had come. Alive returns how many have not ended.
   static std::vector<std::string> Made();
   static int Alive();
   // Makes the members of the communicator of this name find this error.

@@ -1,5 +1,5 @@
-// What every transport must do, with host memory and with device memory. All ranks of a job call each function at the
-// same time, with their own endpoint. It returns what went wrong on that rank.
+// The tests that every transport must pass, with host memory and with device memory. All ranks of a job call each
+// function at the same time, with their own endpoint. The function returns what went wrong on that rank.
 //
 // On a device, everything that touches a message's memory is enqueued on the message's stream, just before the post and
 // just after the transfer is done. A transport that lacks a wait then moves wrong bytes for some seed of a deferred

@@ -15,8 +15,8 @@ struct Sizes {
   int64_t columns() const { return heads * width; }
 };
 
-// Draws sequences shorter and longer than a tile of the kernels, and widths of a head below and above a slice of the
-// columns.
+// Draws sequences shorter and longer than a tile of the kernels. Head widths are below and above the number of columns
+// that the kernels handle at a time.
 Sizes Draw(CaseMaker& make, Step& step) {
   static constexpr int64_t kSequences[] = {1, 5, 32, 33, 70, 64, 16};
   static constexpr int64_t kWidths[] = {1, 8, 33, 130, 64, 32, 17, 120};
@@ -92,7 +92,8 @@ Tensor Pairs(CaseMaker& make, DType dtype, const Sizes& s) {
   return make.Normal(dtype, {s.rows(), s.heads * s.sequence});
 }
 
-// Returns the type of the scores. It is sometimes fp32 beside bf16 or fp16 factors, which no library multiplies.
+// Returns the type of the scores. Beside bf16 or fp16 factors it is sometimes fp32, a mixture that no library
+// multiplies.
 DType PairsType(CaseMaker& make) { return make.dtype == FP64 || make.Coin() ? make.dtype : FP32; }
 
 }  // namespace

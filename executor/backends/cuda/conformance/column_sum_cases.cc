@@ -4,7 +4,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// Returns the number of rows. In some rounds it is more than a block of the kernel sums (a chunk).
+// Returns the number of rows. In rounds 9 and 12 there are more rows than one block of the kernel sums.
 int64_t SumRows(CaseMaker& make) { return make.round == 9 || make.round == 12 ? 300 : make.Rows(); }
 
 }  // namespace

@@ -25,8 +25,9 @@ Tensor Random(CaseMaker& make, const kernels::SampleTensor& like) {
   return mask;
 }
 
-// Ends the process with an error that names the kernel if a case cannot be made from the row alone. That is so if an
-// operand holds integers, which must have a meaning, or is optional or repeated, which shifts the operands after it.
+// Ends the process with an error that names the kernel if a case cannot be made from the kernel's row alone. That is so
+// if an operand holds integers, whose values have a meaning. It is also so if an operand is optional or repeated,
+// because the positions of later operands then vary.
 void CheckNeedsNoCase(const kernels::KernelRow& row) {
   const auto plain = [](const kernels::OperandSpec& operand) {
     return operand.ints == kernels::Ints::kNone && operand.presence == kernels::Presence::kRequired &&
@@ -40,7 +41,8 @@ void CheckNeedsNoCase(const kernels::KernelRow& row) {
   std::abort();
 }
 
-// Makes a case from the kernel's row alone. Draws the sizes, the data, the flags and whether outputs are in place.
+// Makes a case from the kernel's row (kernels/row.h) alone. Draws the sizes, the data, the flags and whether outputs
+// are in place.
 ConformanceCase RowCase(CaseMaker& make, const kernels::KernelRow& row) {
   CheckNeedsNoCase(row);
   const bool by_sample = std::any_of(row.attributes.begin(), row.attributes.end(),

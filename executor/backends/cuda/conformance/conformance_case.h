@@ -19,12 +19,12 @@ using cpu::Tensor;
 struct ConformanceCase {
   Step step;
   std::vector<Tensor> in;
-  // The test poisons the outputs before the run, except `updated` and the outputs of a step that accumulates.
+  // The test poisons the outputs before the run, except those in `updated` and the outputs of a step that accumulates.
   std::vector<Tensor> out;
   StepContext context;
   // {i, j}: output i shares the memory of input j, as it may in a program. The result is the same without sharing.
   std::vector<std::pair<int, int>> in_place;
-  // Outputs that the kernel updates in place instead of writing. They keep their initial content.
+  // Indices of outputs that the kernel overwrites only in part or adds to. The test does not poison them.
   std::vector<int> updated;
   // True if the result must equal the CPU backend's on the same types, bit for bit.
   bool exact = false;
@@ -94,7 +94,7 @@ class CaseMaker {
   }
 };
 
-// Makes a case of the kernel: by the function that cases.def names, else from the kernel's row.
+// Makes a case of the kernel. Calls the function that cases.def names, if any; else uses the kernel's row.
 ConformanceCase MakeCase(CaseMaker& make, Kernel kernel);
 
 }  // namespace weft::exec::cuda

@@ -19,7 +19,7 @@ Images DrawImages(CaseMaker& make, Step& step) {
   i.width = make.Between(1, 9);
   i.side = 2 * make.Between(0, 2) + 1;
   i.stride = make.Between(1, 3);
-  // Some rounds have more channels than a tile.
+  // Round 3 has more input channels than a tile, and round 5 more output channels.
   i.inputs = make.round == 3 ? 70 : make.Between(1, 20);
   i.outputs = make.round == 5 ? 66 : make.Between(1, 20);
   StepAttributes* a = step.mutable_attributes();
@@ -74,7 +74,7 @@ ConformanceCase Conv2dBackwardWeightCase(CaseMaker& make) {
   ConformanceCase c;
   c.step = make.MakeStep(CONV2D_BACKWARD_WEIGHT, make.Coin());
   Images i = DrawImages(make, c.step);
-  // Round 6 has more rows than one run of the kernel's sum over rows.
+  // Round 6 has more rows than the kernel sums in one run.
   if (make.round == 6) i.samples = 20;
   c.in = {make.Normal({i.out_rows(), i.outputs}), make.Normal({i.rows(), i.inputs})};
   c.out = {make.Normal(i.weight())};

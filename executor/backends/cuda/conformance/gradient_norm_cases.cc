@@ -1,4 +1,4 @@
-// Cases of gradient norms, in fp64 and exact, and of exact sums, which have one value in any order.
+// Cases of gradient norms, in fp64 and as exact sums, and of other exact sums. An exact sum has one value in any order.
 #include "executor/backends/cuda/conformance/conformance_case.h"
 #include "executor/numerics/exact192.h"
 

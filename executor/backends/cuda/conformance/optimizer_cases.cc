@@ -32,7 +32,7 @@ void RoundAtRandom(CaseMaker& make, ConformanceCase& c) {
   c.context.seed = make.random();
   c.context.first_element = make.Coin() ? make.Between(0, 40) : (int64_t{1} << 35) - make.Between(0, 40);
   c.out.emplace_back(make.Coin() ? BF16 : FP16, c.in[0].shape());
-  // Zero, infinities, numbers beyond the largest half, subnormal halves.
+  // Zero, infinities, numbers beyond the largest fp16 number, and subnormal fp16 numbers.
   static constexpr double kSpecial[] = {0, INFINITY, -INFINITY, 3.4e38, 65519, 65505, 5e-5, 3e-8, 1e-40, -2e-6};
   for (int64_t i = 0; i < std::min<int64_t>(c.in[1].size(), 10); ++i) {
     // The momentum of SGD adds the weights times a decay of 0. An infinite weight makes that a NaN, and NaNs have many

@@ -114,7 +114,8 @@ ConformanceCase ConcatColumnsCase(CaseMaker& make) {
 ConformanceCase SliceColumnsCase(CaseMaker& make) {
   const int64_t rows = make.Rows(), m = make.Columns(), groups = make.Between(0, 3);
   const int64_t whole = std::max<int64_t>(groups, 1) * m;
-  // Draws slices whose bounds are multiples of 8 columns, which are aligned in every block, and other slices.
+  // Draws slices whose bounds are multiples of 8 columns, so that they are aligned in the block of every group, and
+  // other slices.
   const bool eights = m % 8 == 0 && make.Coin();
   const int64_t unit = eights ? 8 : 1;
   const int64_t n = unit * make.Between(1, whole / unit), first = unit * make.Between(0, (whole - n) / unit);

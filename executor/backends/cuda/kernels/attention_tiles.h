@@ -1,8 +1,8 @@
-// Tiles of attention on tensor cores: 64 rows of a head in shared memory, products of a warp's sixteen rows with them,
-// and the test which pairs of queries and keys count.
+// Tiles of attention on tensor cores: 64 rows of a head in shared memory, the products of a warp's sixteen rows with
+// them, and the test that decides which pairs of queries and keys count.
 //
-// A tile lies in shared memory by rows, for products that sum over the columns of a head, or transposed,
-// for products that sum over the tile's rows, or in both forms. A word holds two halves. Rows are four words longer
+// A tile lies in shared memory by rows (for products that sum over the columns of a head), transposed (for products
+// that sum over the tile's rows), or in both forms. A 32-bit word holds two 16-bit numbers. Rows are four words longer
 // than needed, so that the lanes of a warp access different banks.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_ATTENTION_TILES_H_
@@ -88,7 +88,7 @@ WEFT_DEVICE MmaRight RightOf(const Tile& tile, int pitch, int row, int step, int
   return {{tile[place], tile[place + 4]}};
 }
 
-// The sequence, head and tile that a block works on, in all kernels here.
+// The sequence, head and tile that a block of threads works on.
 template <Type S, int D>
 struct Place {
   const AttentionProblem& a;
@@ -118,8 +118,9 @@ struct Place {
     if (query >= a.shape.sequence || key >= a.shape.sequence) return false;
     return !a.causal || (key <= query && (a.window <= 0 || key > query - a.window));
   }
-  // Like Sees above, for one pair of a lane's sums. The sums are those of sixteen queries from `query` on and a tile of
-  // keys from `key` on. The pair is in row r and column c of the lane's part of block n, which has eight keys.
+  // Like Sees above, for the pair of query and key of one of a lane's sums. The warp's sums belong to sixteen queries
+  // from `query` on and a tile of keys from `key` on, in blocks of eight keys. The lane's sum is in row r and column c
+  // of its part of block n.
   template <typename Thread>
   WEFT_DEVICE bool Sees(const Thread& thread, int64_t query, int64_t key, int n, int r, int c) const {
     return Sees(query + thread.lane() / 4 + 8 * r, key + 8 * n + thread.lane() % 4 * 2 + c);

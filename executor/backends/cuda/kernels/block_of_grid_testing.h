@@ -11,7 +11,7 @@
 
 namespace weft::exec::cuda {
 
-// Runs Kernel in a grid of one block, which takes itself for block `block` of `blocks`.
+// Runs Kernel in a grid of one block. To the kernel, it is block number `block` of `blocks` blocks.
 template <typename Kernel>
 struct BlockOfGrid {
   static constexpr int kMaxThreads = Kernel::kMaxThreads;
@@ -37,7 +37,7 @@ void RunBlock(const Kernel& kernel, int64_t block, int64_t blocks, int threads, 
   ASSERT_EQ(outcome, nullptr) << outcome;
 }
 
-// Zeroed memory in which only the pages that are touched exist.
+// Zeroed memory. The system provides only the pages that are touched.
 class SparseMemory {
  public:
   explicit SparseMemory(int64_t bytes) : bytes_(bytes) {

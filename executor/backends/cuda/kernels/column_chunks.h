@@ -1,5 +1,5 @@
-// Sums over rows first sum chunks of rows, then add the chunks' sums. This is the code that all such sums share,
-// whichever launch sums the chunks (column_sums.h).
+// Kernels that sum over rows first sum chunks of rows, then add the chunks' sums. This header declares the code that
+// all of them share, whichever launch sums the chunks (column_sums.h).
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMN_CHUNKS_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_COLUMN_CHUNKS_H_
 

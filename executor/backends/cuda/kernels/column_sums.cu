@@ -134,8 +134,8 @@ struct SumChunks {
   }
 };
 
-// A block has 32 columns of one result. Each warp sums every eighth chunk, eight at a time; then the warps' sums are
-// added.
+// A block handles 32 columns of one result. Each warp sums every eighth chunk, eight at a time; then the warps' sums
+// are added.
 template <typename C>
 struct AddChunks {
   static constexpr int kMaxThreads = kThreads;

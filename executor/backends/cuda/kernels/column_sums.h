@@ -22,7 +22,7 @@ struct ColumnSums {
   // kGeluBackward or kGeluTanhBackward. If `made` is given, `plain` must be the only result and there must be one
   // segment.
   ElementwiseOp make = ElementwiseOp::kGeluBackward;
-  // One per row; or, if given, one per `rows_of_statistic` rows and each of `groups` equal runs of columns.
+  // One for each run of `rows_of_statistic` rows and each of `groups` equal groups of columns; by default, one per row.
   Array mean, rstd;
   int64_t rows_of_statistic = 1, groups = 1;
   Array plain, products;

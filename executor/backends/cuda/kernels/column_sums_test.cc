@@ -1,4 +1,5 @@
-// Tests chunks of rows, groups of columns, and sums that are not wanted. conformance/column_sum_cases.cc tests values.
+// Tests chunks of rows, groups of columns, and a call that requests only the plain sums.
+// conformance/column_sum_cases.cc tests the values.
 #include "executor/backends/cuda/kernels/column_sums.cu"
 
 #include <cmath>

@@ -6,7 +6,8 @@ namespace {
 
 constexpr int kEach = 2;
 
-// With a type S, no group of eight columns crosses from one block of x to the next, and groups are aligned in x and y.
+// If S is not kNone, no group of eight columns crosses from one block of x to the next, and groups are aligned in x and
+// y.
 template <typename C, Type S>
 struct Copy {
   static constexpr int kMaxThreads = kPieceThreads;

@@ -1,5 +1,5 @@
-// Products whose left or right factor is gathered from the image. As on the CPU, terms are added over ascending places
-// of the kernel, then channels.
+// Products whose left or right factor is gathered from the image. As on the CPU, terms are added by ascending position
+// in the convolution kernel, and at each position by ascending channel.
 #include "executor/backends/cuda/kernels/access.h"
 #include "executor/backends/cuda/kernels/conv.h"
 #include "executor/backends/cuda/kernels/tile_product.h"

@@ -9,8 +9,8 @@
 
 namespace weft::exec::cuda {
 
-// A convolution from images of height x width positions to images of the same size or smaller, with a kernel of side x
-// side places; `side` is odd.
+// A convolution from images of height x width positions to images of the same size or smaller. Its kernel has side x
+// side positions, called places; `side` is odd.
 struct ConvPlaces {
   int64_t height = 0, width = 0, side = 1, stride = 1;
 
@@ -18,7 +18,8 @@ struct ConvPlaces {
   WEFT_HOST_DEVICE int64_t out_height() const { return Quotient(height - 1, stride) + 1; }
   WEFT_HOST_DEVICE int64_t out_width() const { return Quotient(width - 1, stride) + 1; }
 
-  // Returns the row of the input that a place of the kernel multiplies for a row of the output; -1 outside the image.
+  // `row` is a row of the output. Returns the row of the input that the kernel's weights at `place` multiply to compute
+  // it, or -1 if that position is outside the image.
   WEFT_HOST_DEVICE int64_t InputRow(int64_t row, int64_t place) const {
     const int64_t line = Quotient(row, out_width()), sample = Quotient(line, out_height());
     const int64_t down = Quotient(place, side), right = place - down * side;
@@ -28,8 +29,8 @@ struct ConvPlaces {
     return (sample * height + y) * width + x;
   }
 
-  // The inverse: returns the row of the output for which a place of the kernel multiplies a row of the input; -1 if
-  // there is none.
+  // The inverse of InputRow: returns the row of the output for which InputRow(that row, place) is `row`, or -1 if there
+  // is none.
   WEFT_HOST_DEVICE int64_t OutputRow(int64_t row, int64_t place) const {
     const int64_t line = Quotient(row, width), sample = Quotient(line, height);
     const int64_t down = Quotient(place, side), right = place - down * side;
@@ -60,7 +61,7 @@ struct ConvShape {
   int64_t in_rows() const { return samples() * places.height * places.width; }
 };
 
-// The weight is [outputs, inputs, places]. The bias is optional.
+// The weight has shape [outputs, inputs, places]. The bias is optional.
 struct ConvForward {
   ConvShape shape;
   Array x, weight, bias;

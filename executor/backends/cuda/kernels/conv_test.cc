@@ -51,7 +51,7 @@ TEST(TilePlaceTest, EveryTileOnce) {
   EXPECT_EQ(seen, std::vector<int>(18, 1));
 }
 
-// 2^19 images of 64 x 64 positions with 3 channels: 6 * 10^9 elements.
+// 2^19 images of 64 x 64 positions with 3 channels: 6.4 * 10^9 elements.
 TEST(ConvTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kImages = int64_t{1} << 19, kRows = kImages * 64 * 64;
   const SparseMemory x(kRows * 3 * 2), y(kRows * 2);

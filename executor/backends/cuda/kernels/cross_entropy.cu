@@ -1,7 +1,8 @@
 // One block per row. The forward pass reads the logits once: each thread keeps its largest logit so far and the sum of
 // exponentials relative to it (Milakov and Gimelshein 2018, arXiv:1805.02867). These pairs are merged in an order that
-// depends only on the number of threads. The backward pass reads once and writes once, in place if asked to. Both load
-// a thread's next logits before they use the last ones. The losses of rows are kept, and one block adds them up.
+// depends only on the number of threads. The backward pass reads the logits once and writes the gradient once; the
+// gradient may overwrite the logits. Both passes load a thread's next logits before they use the current ones. The
+// losses of rows are kept, and one block adds them up.
 #include "executor/backends/cuda/kernels/block_fold.h"
 #include "executor/backends/cuda/kernels/cross_entropy.h"
 #include "executor/backends/cuda/kernels/eights.h"
@@ -88,8 +89,7 @@ struct LogSumExp {
     if (target >= logits.vocabulary) {
       loss = static_cast<double>(NAN);
     } else if (target >= 0) {
-      // lse is read as it is stored. Both values are of type C and close to each other, so their difference in double
-      // is all but exact.
+      // lse is read as it is stored. The subtraction is in double, so that it adds almost no error if C is float.
       loss = static_cast<double>(Load<C>(args.lse, row)) -
              static_cast<double>(Load<C, S>(logits.values, row * logits.columns + target));
     }

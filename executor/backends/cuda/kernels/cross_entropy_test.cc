@@ -1,5 +1,5 @@
-// Tests what random data does not cover: rows without a finite logit, batches that do not count, wrong targets, and
-// more elements than 32 bits count. conformance/loss_cases.cc tests all other values.
+// Tests cases that random data does not cover: rows without a finite logit, batches in which no row counts, wrong
+// targets, and more elements than 32 bits count. conformance/loss_cases.cc tests all other values.
 #include "executor/backends/cuda/kernels/cross_entropy.cu"
 
 #include <cmath>
@@ -95,7 +95,6 @@ TEST_F(CrossEntropyTest, NaNAndInfinityAreNotLost) {
 TEST_F(CrossEntropyTest, LargeLogitsDoNotOverflow) {
   Given({3e38f, 3e38f, -3e38f}, {0});
   EXPECT_TRUE(std::isfinite(Loss()));
-  // Beside such large logits, log 2 is lost to rounding.
   EXPECT_EQ(Gradient()[2], 0);
 }
 
@@ -116,7 +115,7 @@ TEST_F(CrossEntropyTest, EveryRowCountsOnce) {
   }
 }
 
-// Row 100,000 of 50,304 columns begins at element 5 * 10^9.
+// Row 100,000 of 50,304 columns begins at element 5.03 * 10^9.
 TEST_F(CrossEntropyTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kRows = 100002, kColumns = 50304, kRow = 100000;
   const SparseMemory logits(kRows * kColumns * 2), lse(kRows * 4), targets(kRows * 4);

@@ -13,7 +13,7 @@ struct Samples {
   int64_t sample_stride = 0;
 };
 
-// Decides which elements a site drops, with probability about p.
+// Decides which elements a dropout site drops. The probability p of dropping is given by `threshold` and `factor`.
 struct DropoutKey {
   uint32_t key_low = 0, key_high = 0;
   uint32_t site = 0;
@@ -27,7 +27,7 @@ struct DropoutKey {
 // the step's samples. With `heads`, the columns are heads x sequence.
 struct Dropout {
   Array x, y;
-  // One byte per element, 1 = kept. Null = not wanted.
+  // One byte per element, 1 = kept. Null: no mask is written.
   uint8_t* mask = nullptr;
   int64_t rows = 0;
   int64_t columns = 0;

@@ -30,7 +30,7 @@ class DropoutWords {
       words_ = Philox(key_.key_low, key_.key_high, block, key_.site, static_cast<uint32_t>(sample),
                       static_cast<uint32_t>(sample >> 32));
     }
-    // Selections instead of an index keep the words in registers.
+    // Comparisons select the word. An index would force the words out of registers.
     const int place = static_cast<int>(element & 3);
     const uint32_t low = place == 0 ? words_.word[0] : words_.word[1];
     const uint32_t high = place == 2 ? words_.word[2] : words_.word[3];

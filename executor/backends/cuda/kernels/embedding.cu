@@ -1,5 +1,6 @@
 // The gradient of a table is made without atomic additions of floats. Rows of dy are grouped by the row of the table
-// that they name, in ascending order. One warp sums each row of the table, or one block if the row is named often.
+// that they name, in ascending order. One warp sums 256 columns of a row of the table, or one block if the row is named
+// often.
 #include "executor/backends/cuda/kernels/embedding.h"
 #include "executor/backends/cuda/kernels/pieces.h"
 #include "executor/backends/cuda/kernels/rows.h"
@@ -180,8 +181,8 @@ struct PlaceNames {
   }
 };
 
-// Each thread places its row of dy among the rows that name the same row of the table. Its place is the number of those
-// rows with a smaller number.
+// Each thread places its row of dy among the rows that name the same row of the table. These rows get the order that
+// they have in dy, so the place is the number of them that come earlier in dy.
 struct SortNames {
   static constexpr int kMaxThreads = kThreads;
   EmbeddingBackward a;
@@ -201,7 +202,7 @@ struct SortNames {
   }
 };
 
-// sum += rows names[0], names[step], ... of dy, in this order.
+// Adds rows names[begin], names[begin + step], ... of dy to `sum`, in this order; `end` bounds the index.
 template <typename C, Type S>
 WEFT_DEVICE void AddNames(const EmbeddingBackward& a, const int32_t* names, int32_t begin, int32_t end, int step,
                           int64_t first, int64_t count, C (&sum)[kBlock]) {

@@ -6,9 +6,9 @@
 
 namespace weft::exec::cuda {
 
-// y[r] = table[tokens[r] - shift]. With `split`, ranks share the table, and a token that is not in this part gives
-// zeros. A negative token gives NaN, and so does, without `split`, a token without a row. The check of losses finds
-// NaN.
+// y[r] = table[tokens[r] - shift]. With `split`, ranks share the table, and a token whose row another rank holds gives
+// zeros. A negative token gives NaN. Without `split`, a token that has no row in the table also gives NaN. The check of
+// losses finds NaN.
 struct Embedding {
   const int32_t* tokens = nullptr;
   Array table, y;

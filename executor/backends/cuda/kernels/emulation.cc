@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
-// Largest shared memory of a block on the smallest architecture that weft compiles for (sm_80: 163 KiB).
+// Largest shared memory of a block on devices of compute capability 8.0, the lowest that weft compiles for.
 constexpr int64_t kMaxShared = int64_t{163} << 10;
 
 struct Site {
@@ -41,8 +41,8 @@ struct WarpState {
   uint64_t exchanged[kWarp];
 };
 
-// Runs all launches of one host thread, one after the other. Fibers are reused: each runs a thread of the block until
-// the thread ends or has to wait; an ended thread is followed by the next one.
+// Runs all launches of one host thread, one after the other. A fiber runs a thread of the block until the thread ends
+// or has to wait. When a thread ends, its fiber goes on with the next thread that has not started.
 class Machine {
  public:
   cuda::Outcome Run(int64_t blocks, int threads, int64_t shared_bytes, void (*body)(const void*, Thread&),
@@ -189,7 +189,7 @@ cuda::Outcome Machine::Run(int64_t blocks, int threads, int64_t shared_bytes, vo
   body_ = body;
   kernel_ = kernel;
   failed_ = false;
-  // Only as long as the launch requests, so that no access beyond the end counts as shared memory.
+  // Allocates only the bytes that the launch requests, so that no access beyond the end counts as shared memory.
   shared_.assign((shared_bytes + 7) / 8, 0);
   uses_.assign(2 * shared_.size(), {});
   for (int64_t i = 0; i < blocks && !failed_; ++i) {

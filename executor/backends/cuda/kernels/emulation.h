@@ -89,7 +89,7 @@ class SharedArray {
   int16_t thread_;
 };
 
-// The interface of a kernel's thread; executor/backends/cuda/kernels/portable.h lists the meaning.
+// The interface of a kernel's thread. executor/backends/cuda/kernels/portable.h explains the functions.
 class Thread {
  public:
   Thread(int index, int count, int64_t block, int64_t blocks)

@@ -54,8 +54,8 @@ WEFT_DEVICE void Round(Thread& thread, const Place& place, const Array& y) {
   const auto limbs = thread.template Shared<uint64_t>(0, ExactTile::kLimbs);
   tile.Put(thread, place.Accumulators(), limbs);
   thread.Sync();
-  // FP16 subnormals have fewer bits than other numbers. A number rounded to odd is rounded only once, when it is
-  // stored.
+  // FP16 subnormals have fewer bits than other numbers. A number for FP16 is first rounded to odd, so that storing it
+  // gives the same result as a single rounding.
   const bool to_odd = y.type == Type::kFp16;
   const int precision = y.type == Type::kFp32 ? 24 : y.type == Type::kBf16 ? 8 : 53;
 #pragma unroll

@@ -32,7 +32,8 @@ struct ExactConstant {
 };
 Outcome Launch(const ExactConstant& args, void* stream);
 
-// One of the operations above for all tensors of a table. The table's tiles have kExactTile elements.
+// ExactTensors runs one of the operations above on all tensors of a table. The table splits each tensor into tiles of
+// kExactTile elements.
 inline constexpr int64_t kExactTile = 512;
 inline int64_t ExactTilesOf(int64_t elements) { return (elements + kExactTile - 1) / kExactTile; }
 struct ExactTensor {

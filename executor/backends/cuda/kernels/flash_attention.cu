@@ -27,7 +27,7 @@ constexpr int kSlice = 512 / static_cast<int>(sizeof(C));
 template <typename C>
 constexpr int kHeld = kSlice<C> / kWarp;
 
-// Shared memory: tiles of both factors of a product, slices of up to two tensors, two numbers per row.
+// Layout of shared memory: tiles of both factors of a product, slices of up to two tensors, two numbers per row.
 template <typename C>
 struct Layout {
   static constexpr int64_t kSize = sizeof(C);
@@ -48,7 +48,7 @@ struct Rows {
   WEFT_DEVICE int64_t Element(int64_t row) const { return part.Element(base + row, head); }
 };
 
-// The sequence, head, tile and slice that a block works on, in all kernels here.
+// The sequence, head, tile and slice that a block works on.
 template <typename C>
 struct Tile {
   const AttentionProblem& a;

@@ -11,7 +11,7 @@ namespace weft::exec::cuda {
 struct AttentionProblem {
   HeadShape shape;
   bool in_double = false;
-  // Query i sees the keys up to i, and if `window` is not 0 only the last `window` of them.
+  // If true, query i sees the keys up to i, or only the last `window` of them if `window` is not 0.
   bool causal = false;
   int64_t window = 0;
   double scale = 1;
@@ -27,6 +27,7 @@ struct AttentionProblem {
 
 // Runs on tensor cores (tensor_attention.cu) if q, k, v and all results have one half-precision type and are aligned to
 // 16 bytes, and heads have up to 128 columns in whole eights; else by LaunchPlain (flash_attention.cu).
+// AttentionGradient runs on tensor cores only if the device also has enough shared memory.
 struct AttentionForward {
   AttentionProblem problem;
 };

@@ -28,8 +28,9 @@ struct Exactly {
   }
 };
 
-// Returns the sum of a piece to all threads of its block. The tensor consists of runs with one eight per thread of a
-// block; of n pieces, piece p sums runs p, p + n, p + 2 n, and so on. So a thread advances by `step` elements.
+// Returns the sum of a piece to all threads of its block. The tensor consists of runs that hold eight elements for each
+// thread of a block. With n pieces, piece p sums runs p, p + n, p + 2 n, and so on. So a thread advances by `step`
+// elements.
 template <typename Way, Type S, typename Thread>
 WEFT_DEVICE typename Way::Sum SumOfPiece(Thread& thread, const Array& x, int64_t elements, int64_t piece,
                                          int64_t pieces) {
@@ -189,7 +190,7 @@ struct Total {
 }  // namespace
 
 Outcome Launch(const SumOfSquares& args, void* stream) {
-  // Arithmetic limits exact sums, not memory, so they need no kernel per storage type.
+  // Exact sums are bound by arithmetic, not by memory, so they need no kernel for each storage type.
   if (args.exact_norm != nullptr) return LaunchNorm<Exactly, Type::kNone>(args, args.exact_norm, stream);
   switch (args.x.type) {
     case Type::kFp32:

@@ -8,8 +8,8 @@
 
 namespace weft::exec::cuda {
 
-// A tensor's squares are summed in one piece for every kMinNormPiece elements or part of them, but in at most
-// kMaxNormPieces pieces. Smaller pieces do not pay. The number of pieces depends only on the number of elements.
+// A tensor's squares are summed in pieces: one for every kMinNormPiece elements or part of them, but at most
+// kMaxNormPieces. Smaller pieces do not pay. The number of pieces depends only on the number of elements.
 inline constexpr int64_t kMaxNormPieces = 1024;
 inline constexpr int64_t kMinNormPiece = 8192;
 inline int64_t NormPiecesOf(int64_t elements) {

@@ -38,9 +38,10 @@ struct Group {
   }
 };
 
-// Calls f(i, element, channel, channels) for the eights that are the thread's share of its group. With kHeld > 0 there
-// are kHeld calls; eights after the end have channels <= 0. With kHeld = 0 there is one call for each eight, always
-// with i = 0.
+// Calls f(i, element, channel, channels) for each eight in the thread's share of its group. `element` and `channel` are
+// the first of the eight, and `channels` is the number of the group's channels from there on. With kHeld > 0 there are
+// kHeld calls; eights after the end have channels <= 0. With kHeld = 0 there is one call for each eight, always with i
+// = 0.
 template <int kHeld, typename Thread, typename F>
 WEFT_DEVICE void ForEights(const Thread& thread, const GroupNormShape& norm, const Group& group, F f) {
   const int64_t of_row = Divide(group.width + kBlock - 1, kBlock), all = norm.rows * of_row;
@@ -72,7 +73,7 @@ struct Forward {
     Eight<C, S> kept[kKept];
     const auto ask = [&](int i, int64_t e, int64_t, int64_t channels) { kept[i].Ask(args.x, e, channels, aligned); };
     if constexpr (kHeld > 0) ForEights<kHeld>(thread, norm, group, ask);
-    // Calls f(x, element, channel, channels).
+    // Calls f(x, element, channel, channels) for each eight x.
     const auto each = [&](auto f) {
       ForEights<kHeld>(thread, norm, group, [&](int i, int64_t e, int64_t channel, int64_t channels) {
         if constexpr (kHeld == 0) ask(i, e, channel, channels);
@@ -134,7 +135,7 @@ struct Backward {
     };
     if constexpr (kHeld > 0) ForEights<kHeld>(thread, norm, group, ask);
     const C average = Statistic<C, S>(args.mean, thread.block()), inverse = Statistic<C, S>(args.rstd, thread.block());
-    // Calls f(h, z, element, channels). h is 0 beyond the channels.
+    // Calls f(h, z, element, channels) for each eight. h is 0 beyond the channels.
     const auto each = [&](auto f) {
       ForEights<kHeld>(thread, norm, group, [&](int i, int64_t e, int64_t channel, int64_t channels) {
         if constexpr (kHeld == 0) ask(i, e, channel, channels);
@@ -194,7 +195,8 @@ Outcome LaunchGroups(const Args& args, std::initializer_list<Array> arrays, std:
   const GroupNormShape& norm = args.shape;
   const int64_t width = norm.columns / norm.groups, eights = norm.rows * CeilDivide(width, kBlock);
   return WithEights(norm.in_double, width % kBlock == 0, arrays, statistics, [&]<typename C, Type S>() {
-    // The number of threads is a power of two. Each thread has at least two eights if there are enough.
+    // The number of threads is the largest power of two below the number of eights, but at least kWarp and at most
+    // kThreads.
     int threads = kWarp;
     while (threads < kThreads && 2 * threads < eights) threads *= 2;
     const auto launch = [&](const auto& kernel) {

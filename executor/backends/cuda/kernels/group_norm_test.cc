@@ -8,7 +8,7 @@
 namespace weft::exec::cuda {
 namespace {
 
-// The last group of 2^17 samples of 16 positions and 4,096 channels ends at element 8 * 10^9.
+// The last group of 2^17 samples of 16 positions and 4,096 channels ends at element 2^33.
 TEST(GroupNormTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kSamples = int64_t{1} << 17, kRows = 16, kColumns = 4096, kGroups = 256;
   constexpr int64_t kElements = kSamples * kRows * kColumns;

@@ -1,12 +1,13 @@
-// Products of small matrices by tensor cores: a warp multiplies 16 x 16 by 16 x 8 halves and adds the result to 16 x 8
-// floats (PTX mma.sync.m16n8k16, compute capability 8.0; NVIDIA, PTX ISA, "Matrix Fragments for mma.m16n8k16").
+// Products of small matrices by tensor cores: a warp multiplies two matrices of 16-bit numbers, 16 x 16 and 16 x 8, and
+// adds the product to a 16 x 8 matrix of floats (PTX mma.sync.m16n8k16, compute capability 8.0; NVIDIA, PTX ISA,
+// "Matrix Fragments for mma.m16n8k16").
 //
-// Elements of each lane, with g = lane / 4 and t = lane % 4. A word holds two neighboring halves, the lower index in
-// its lower half:
+// Elements of each lane, with g = lane / 4 and t = lane % 4. A word holds two neighboring numbers, the lower index in
+// its lower 16 bits:
 //   left   [16, 16]  words at row g, k 2t; row g + 8, k 2t; row g, k 2t + 8; row g + 8, k 2t + 8
 //   right  [16, 8]   words at k 2t, column g; k 2t + 8, column g
 //   sums   [16, 8]   row g, columns 2t and 2t + 1; row g + 8, the same columns
-// So two blocks of sums side by side, once rounded, are the left factor of a next product.
+// So two neighboring blocks of sums, once rounded, form the left factor of another product.
 #ifndef WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_
 #define WEFT_EXECUTOR_BACKENDS_CUDA_KERNELS_MMA_H_
 
@@ -26,8 +27,8 @@ struct MmaSums {
 
 #ifdef __CUDACC__
 
-// All lanes of the warp must call it. `volatile` ensures that: the compiler must not move the product into a branch
-// that some lanes skip. The hardware adds the terms of a product in an order of its own, which is the same every time.
+// All lanes of the warp must call it. `volatile` keeps the compiler from moving the product into a branch that some
+// lanes skip. The hardware adds the terms of a product in an order of its own, which is the same every time.
 template <Type S>
 WEFT_DEVICE void Multiply(DeviceThread&, const MmaLeft& a, const MmaRight& b, MmaSums& c) {
   if constexpr (S == Type::kBf16) {

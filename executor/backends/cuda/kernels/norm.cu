@@ -8,7 +8,8 @@
 namespace weft::exec::cuda {
 namespace {
 
-// kHeld: eights of a row that a thread keeps; 0 = it reads them again in every pass. kSums: the kernel also makes x.
+// kHeld: eights of a row that a thread keeps; 0 = it reads them again in every pass. kSums: the kernel first computes x
+// = a + b.
 template <typename C, Type S, int kHeld, bool kSums>
 struct Forward {
   static constexpr int kMaxThreads = kMaxRowThreads;

@@ -11,7 +11,7 @@ namespace weft::exec::cuda {
 
 inline constexpr int kMaxRowThreads = 512;
 
-// An eight of halves takes four registers, so with two eights per thread everything that a row needs fits.
+// An eight of 16-bit numbers takes four registers, so with two eights per thread everything that a row needs fits.
 template <Type S>
 constexpr bool kHalves = S == Type::kBf16 || S == Type::kFp16;
 

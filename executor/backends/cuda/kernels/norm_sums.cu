@@ -79,9 +79,9 @@ struct BackwardWithSums {
   }
 };
 
-// Like BackwardWithSums, for rows of whole eights of halves and for blocks that are small enough. Each row is copied to
-// shared memory while earlier rows are summed, so a block does not wait for its loads. A thread copies exactly the
-// elements that it reads itself, so only the two sums over a row need a barrier, and they share one.
+// Like BackwardWithSums, for rows of whole eights of 16-bit numbers and for blocks that are small enough. Each row is
+// copied to shared memory while earlier rows are summed, so a block does not wait for its loads. A thread copies
+// exactly the elements that it reads itself, so only the two sums over a row need a barrier, and they share one.
 template <Type S, bool kCentered, bool kBias>
 struct StagedBackwardWithSums {
   static constexpr int kMaxThreads = 256, kMinBlocks = 2;
@@ -171,7 +171,8 @@ struct StagedBackwardWithSums {
       const int following = next(row);
       now = later;
       later = ask(next(following), stage);
-      // This is the last row of its turn. After the last row of all, `following` is `rows`.
+      // After the last row of a turn, add the turn's sums to the totals. After the very last row, `following` is
+      // `rows`.
       if (row + kColumnTurns >= rows) {
 #pragma unroll
         for (int result = 0; result < kResults; ++result) {

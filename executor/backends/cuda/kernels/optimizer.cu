@@ -23,7 +23,7 @@ struct Gradients {
   }
 };
 
-// Computed in double and rounded to C once, as on the CPU.
+// Factors of the update, computed in double and rounded to C once, as on the CPU.
 template <typename C>
 struct AdamFactors {
   C beta1, rest1, beta2, rest2, rate, inverse_correction2, epsilon;

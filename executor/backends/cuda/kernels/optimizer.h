@@ -7,7 +7,7 @@
 
 namespace weft::exec::cuda {
 
-// Loss scaling in device memory (rule P11). Either pointer may be null.
+// Loss scaling in device memory (docs/kernels.md). Either pointer may be null.
 struct LossScaling {
   // Two numbers; norm[1] is the factor for gradients.
   const double* norm = nullptr;
@@ -40,8 +40,8 @@ struct TensorUpdate {
   int64_t first_element = 0;
 };
 
-// Updates one tensor or, if `table` is given, all its tensors. The tensors of the table must have the same arrays, of
-// the same types, as this struct.
+// Updates one tensor or, if `table` is given, all tensors of the table. They must have the same arrays, of the same
+// types, as this struct.
 struct AdamWUpdate : TensorUpdate {
   TensorTable<TensorUpdate> table;
   bool in_double = false;
@@ -62,7 +62,8 @@ struct SgdUpdate : TensorUpdate {
 };
 Outcome Launch(const SgdUpdate& args, void* stream);
 
-// Updates the loss scale after a step with this norm, from `from` [3] to `to` [3], which may be the same.
+// Updates the loss scale after a step with this norm. Reads the three numbers at `from` (see LossScaling::scale) and
+// writes the new ones to `to`, which may be the same.
 struct LossScaleUpdate {
   const double* norm = nullptr;
   const double* from = nullptr;

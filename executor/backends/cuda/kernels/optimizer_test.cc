@@ -104,7 +104,7 @@ TEST(OptimizerTest, ATableIsItsTensors) {
     one.weight_decay = i % 2 == 0 ? 0.1 : 0;
     one.rounding = {true, 5, 6, 7};
     one.rounding_tensor = static_cast<uint32_t>(i);
-    // Not the start of a block of the random generator.
+    // Most of these elements are not the first of a block of the random generator.
     one.first_element = static_cast<int64_t>(i) * 3;
     ASSERT_EQ(Launch(one, nullptr), nullptr);
     all = together[i].Update();

@@ -1,5 +1,5 @@
-// Reads each row once if it fits into registers: there the scores of one query and head stay. Longer rows are read
-// again in every pass. One warp handles a row, or one block if the row is long.
+// A row holds the scores of one query and head. It is read once if it fits into registers, else again in every pass.
+// One warp handles a row, or one block if the row is long.
 #include "executor/backends/cuda/kernels/eights.h"
 #include "executor/backends/cuda/kernels/pairs_softmax.h"
 #include "executor/backends/cuda/kernels/rows.h"

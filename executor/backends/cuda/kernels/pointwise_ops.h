@@ -25,7 +25,8 @@ WEFT_DEVICE C TanhGate(C x) {
   return Sigmoid(C(2) * C(0.79788456080286535588) * (x + C(0.044715) * x * x * x));
 }
 
-// For |x| > 64 the derivatives of gelu are 0 or 1. The bound keeps powers of x finite. A NaN stays a NaN.
+// Clamps x to [-64, 64], which keeps powers of x finite. Outside this range the derivatives of gelu are 0 or 1. A NaN
+// stays a NaN.
 template <typename C>
 WEFT_DEVICE C Bounded(C x) {
   return x > C(64) ? C(64) : x < C(-64) ? C(-64) : x;

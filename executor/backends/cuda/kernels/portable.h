@@ -146,7 +146,8 @@ Outcome AllowSharedMemory(const void* function) {
   outcome = OutcomeOf("cudaFuncSetAttribute",
                       cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
   if (outcome != nullptr) return outcome;
-  // A hint: the number of blocks per multiprocessor, which registers limit, matters more than L1.
+  // A hint to make shared memory as large as possible, at the expense of L1. The number of blocks that fit on a
+  // multiprocessor matters more than L1, and registers limit that number too.
   outcome = OutcomeOf(
       "cudaFuncSetAttribute",
       cudaFuncSetAttribute(function, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared));

@@ -10,8 +10,8 @@
 
 namespace weft::exec::cuda {
 
-// The 16-bit numbers of eight elements from `element` on. If `element` is a multiple of eight, they are one block of
-// the generator.
+// Sets `random` to the random 16-bit numbers of eight elements from `element` on. If `element` is a multiple of eight,
+// they are one block of the generator.
 WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t key_high, uint32_t tensor,
                                    uint64_t element, uint32_t (&random)[kBlock]) {
   const uint64_t block = element >> 3;
@@ -24,7 +24,8 @@ WEFT_DEVICE void RoundingNumbersOf(const StochasticRounding& rounding, uint32_t 
 #pragma unroll
   for (int i = 0; i < kBlock; ++i) random[i] = own.word[i / 2] >> (i % 2 * 16) & 0xffff;
   if (shift == 0) return;
-  // The shift is the same in all threads of a tensor. Selections instead of an index keep the numbers in registers.
+  // The shift is the same in all threads of a tensor. Comparisons select the numbers, because an index would force them
+  // out of registers.
   const PhiloxWords next = words(block + 1);
   uint32_t both[2 * kBlock];
 #pragma unroll

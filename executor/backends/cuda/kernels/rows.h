@@ -7,7 +7,7 @@
 
 namespace weft::exec::cuda {
 
-// Sum over the lanes. Every lane gets the same bits.
+// Returns the sum of x over the warp's lanes. Every lane gets the same bits.
 template <typename C, typename Thread>
 WEFT_DEVICE C WarpSum(Thread& thread, C x) {
 #pragma unroll
@@ -22,7 +22,7 @@ WEFT_DEVICE C WarpLargest(Thread& thread, C x) {
   return x;
 }
 
-// Sum over the lanes up to and including the calling lane.
+// Returns the sum of x over the lanes up to and including the calling lane.
 template <typename C, typename Thread>
 WEFT_DEVICE C WarpSumUpTo(Thread& thread, C x) {
 #pragma unroll
@@ -36,7 +36,7 @@ WEFT_DEVICE C WarpSumUpTo(Thread& thread, C x) {
 // Shared memory that BlockSum needs.
 inline constexpr int64_t kBlockSumBytes = 32 * 8;
 
-// Every thread gets the sum over the block. Uses the first kBlockSumBytes of shared memory.
+// Returns the sum of x over the block, to every thread. Uses the first kBlockSumBytes of shared memory.
 template <typename C, typename Thread>
 WEFT_DEVICE C BlockSum(Thread& thread, C x) {
   x = WarpSum(thread, x);

@@ -9,8 +9,8 @@ constexpr int kThreads = 256;
 
 constexpr int kEach = 2;
 
-// Calls ask(i, first) for kTogether eights of the thread's row, then use(i, first) for them, and repeats until the row
-// ends.
+// ForRow handles this many eights of a row together: it calls ask(i, first) for each of them, then use(i, first) for
+// each, and repeats both until the thread's share of the row ends.
 constexpr int kTogether = 2;
 template <typename Share, typename AskFor, typename Use>
 WEFT_DEVICE void ForRow(const Share& share, int64_t columns, AskFor ask, Use use) {
@@ -70,7 +70,8 @@ struct Partial {
 };
 
 // Combines equal parts with means m_i and sums of squared differences s_i. The mean of the whole is the mean of the
-// m_i, and its sum is Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
+// m_i, and its sum of squared differences is Σ s_i + (columns of a part) Σ (m_i - mean)² (Chan, Golub, LeVeque 1979).
+// Without `mean`, each part gives only a sum of squares, and the sum of the whole is the sum of these.
 template <typename C>
 struct Combine {
   static constexpr int kMaxThreads = kThreads;

@@ -20,7 +20,7 @@ int64_t BytesOf(Type type) {
   return type == Type::kExact192 ? 24 : type == Type::kFp64 ? 8 : type == Type::kFp32 ? 4 : 2;
 }
 
-// Numbers of all magnitudes, including infinities. Some lie next to points where rounding changes.
+// Fills an array with numbers of many magnitudes, including zeros and infinities.
 void Fill(Type type, std::mt19937_64& random, int64_t n, char* to) {
   for (int64_t i = 0; i < n; ++i) {
     double x = std::ldexp(std::uniform_real_distribution<double>(-2, 2)(random), static_cast<int>(random() % 40) - 26);

@@ -23,15 +23,16 @@ struct Words {
   uint32_t word[4];
 };
 
-// Dense elements in memory of the device, aligned to 64 bytes. Optional arrays are null.
+// Dense elements in device memory. They are aligned to 64 bytes, except in sums for collectives (sum_parts.h). Optional
+// arrays are null.
 struct Array {
   void* data = nullptr;
   Type type = Type::kNone;
 };
 
-// Passed in place of a stream: the kernel does not run, but its code is loaded onto the device. Otherwise the code is
-// loaded at the first launch, where the device may first wait for everything it runs, including kernels that wait for
-// another rank.
+// Passed in place of a stream: the kernel does not run, but its code is loaded onto the device. Without this, the first
+// launch loads the code, and the device may then first wait for everything that it runs, including kernels that wait
+// for another rank.
 inline char load_only;
 inline void* LoadOnly() { return &load_only; }
 
