@@ -1,0 +1,47 @@
+#include "schedules/synthesis/synthesize.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "schedules/synthesis/bound.h"
+#include "schedules/synthesis/uneven_cases_testing.h"
+
+namespace weft {
+namespace {
+
+TEST(Synthesize, IsNeverWorseThanNamed) {
+  std::mt19937_64 random(7);
+  int optimal = 0;
+  for (int i = 0; i < 200; ++i) {
+    const SynthesisProblem problem = RandomSmallProblem(random, 4, 6);
+    const absl::StatusOr<Synthesis> found = Synthesize(problem, {.lists = 60, .iterations = 300});
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_GE(found->timing.makespan, found->bound);
+    optimal += found->optimal();
+    if (!found->named.empty()) EXPECT_LE(found->timing.makespan, found->named[0].makespan);
+  }
+  std::printf("optimal by bound %d\n", optimal);
+}
+
+TEST(Synthesize, UnevenCases) {
+  std::vector<double> gains;
+  for (const UnevenCase& c : UnevenCases()) {
+    const absl::StatusOr<Synthesis> found = Synthesize(c.problem);
+    ASSERT_TRUE(found.ok()) << found.status();
+    const double named = found->named[0].makespan;
+    gains.push_back(1 - found->timing.makespan / named);
+    std::printf("%-30s P %d N %d S %d bound %ld found %ld (%s) named %ld %s gain %.2f %% gap %.2f %%\n", c.name.c_str(),
+                c.problem.ranks, c.problem.microbatches, c.problem.stages(), found->bound, found->timing.makespan,
+                found->method.c_str(), found->named[0].makespan, found->named[0].name.c_str(), 100 * gains.back(),
+                100 * found->gap());
+    std::fflush(stdout);
+  }
+  std::sort(gains.begin(), gains.end());
+  std::printf("median gain %.2f %%\n", 50 * (gains[14] + gains[15]));
+}
+
+}  // namespace
+}  // namespace weft
