@@ -1,6 +1,7 @@
 #include "schedules/synthesis/synthesize.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <random>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "schedules/synthesis/bound.h"
+#include "schedules/synthesis/exact.h"
 #include "schedules/synthesis/list_policy.h"
 #include "schedules/synthesis/slot_graph.h"
 #include "schedules/synthesis/tabu_search.h"
@@ -77,6 +79,29 @@ void Add(Candidate candidate, std::vector<Candidate>& candidates) {
   candidates.push_back(std::move(candidate));
 }
 
+// Looks for anything faster than `best` until there is nothing, or the work is spent. Returns the bound that this
+// proves: `bound` at least.
+int64_t Improve(const std::vector<Arena>& arenas, int placements, const SynthesisOptions& options, int64_t bound,
+                Candidate& best) {
+  // With two lanes, or a choice between halves and whole backwards, the graphs do not have all orders.
+  if (arenas.size() != placements || arenas[0].graph->slots > options.exact_slots) return bound;
+  int64_t proven = std::numeric_limits<int64_t>::max();
+  for (const Arena& arena : arenas) {
+    if (arena.graph->placement.size() > 1) return bound;
+    ExactAnswer answer = ExactAnswer::kFound;
+    while (answer == ExactAnswer::kFound && best.makespan > bound) {
+      SlotOrder order;
+      answer = ExactSearch(*arena.graph, best.makespan - 1, options.exact_work, order);
+      if (answer != ExactAnswer::kFound) continue;
+      OrderTimes times;
+      TimeOrder(*arena.graph, order, times);
+      best = {arena.graph, std::move(order), times.makespan, "exact search"};
+    }
+    if (answer == ExactAnswer::kUnknown) proven = bound;
+  }
+  return std::min(proven, best.makespan);
+}
+
 }  // namespace
 
 absl::StatusOr<Synthesis> Synthesize(const SynthesisProblem& problem, const SynthesisOptions& options) {
@@ -113,6 +138,9 @@ absl::StatusOr<Synthesis> Synthesize(const SynthesisProblem& problem, const Synt
     if (!faster(candidate, best)) continue;
     best = std::move(candidate);
     best.method = "tabu search";
+  }
+  if (best.makespan > result.bound) {
+    result.bound = Improve(arenas, static_cast<int>(problem.placements.size()), options, result.bound, best);
   }
   result.schedule = ToSchedule(*best.graph, best.order);
   result.method = std::move(best.method);

@@ -23,6 +23,9 @@ struct SynthesisOptions {
   // How many of the best orders local search starts from, and its iterations for each.
   int starts = 6;
   int64_t iterations = 2000;
+  // Exact search runs on problems of at most this many slots, with this much work for each question (exact.h).
+  int64_t exact_slots = 160;
+  uint32_t exact_work = 20'000'000;
 };
 
 struct Synthesis {

@@ -21,7 +21,15 @@ TEST(Synthesize, IsNeverWorseThanNamed) {
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_GE(found->timing.makespan, found->bound);
     optimal += found->optimal();
-    if (!found->named.empty()) EXPECT_LE(found->timing.makespan, found->named[0].makespan);
+    if (!found->optimal())
+      std::printf("%d: P %d N %d S %d split %d cap %ld bound %ld found %ld\n", i, problem.ranks, problem.microbatches,
+                  problem.stages(), problem.split, problem.memory_cap.value_or(-1), found->bound,
+                  found->timing.makespan);
+    if (found->method == "exact search") std::printf("%d exact improved\n", i);
+    std::fflush(stdout);
+    if (!found->named.empty()) {
+      EXPECT_LE(found->timing.makespan, found->named[0].makespan);
+    }
   }
   std::printf("optimal by bound %d\n", optimal);
 }
