@@ -17,7 +17,9 @@ TEST(Synthesize, IsNeverWorseThanNamed) {
   int optimal = 0;
   for (int i = 0; i < 200; ++i) {
     const SynthesisProblem problem = RandomSmallProblem(random, 4, 6);
-    const absl::StatusOr<Synthesis> found = Synthesize(problem, {.lists = 60, .iterations = 300});
+    const absl::StatusOr<Synthesis> found = Synthesize(problem, {.exact_work = 100'000'000});
+    const absl::StatusOr<Synthesis> heuristic = Synthesize(problem, {.exact_slots = 0});
+    if (heuristic->timing.makespan != found->timing.makespan) std::printf("%d heuristic %ld\n", i, heuristic->timing.makespan);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_GE(found->timing.makespan, found->bound);
     optimal += found->optimal();
