@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -61,7 +63,6 @@ std::string UnusedLanes(const PipelineSchedule& schedule) {
 }
 
 std::string LastLine(const LoadedSchedule& loaded) {
-  if (loaded.report.has_synthesis()) return SynthesisText(loaded.report.synthesis());
   if (loaded.entry == nullptr) return UnusedLanes(loaded.timed.schedule);
   if (!loaded.report.has_closed_form_makespan()) return absl::StrCat("source: ", loaded.entry->source, "\n");
   return absl::StrCat("closed form (free transfers): makespan ", loaded.report.closed_form_is_bound() ? "at most " : "",
@@ -288,8 +289,9 @@ absl::StatusOr<std::string> Compare(const ScheduleRequest& request, const Schedu
   return MessageToJson(report);
 }
 
-// Returns the schedule in the form of --format.
-absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const ScheduleFlags& f) {
+// Returns the schedule in the form of --format; with `synthesis`, also how good it is.
+absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const SynthesisReport* synthesis,
+                                      const ScheduleFlags& f) {
   const TimedSchedule& timed = loaded.timed;
   if (f.format == "csv") {
     WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, Choose<CsvForm>(kCsvForms, f.csv_form)));
@@ -299,9 +301,14 @@ absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const Schedu
     return FormatSchedule({loaded.own_name, timed.schedule, timed.microbatches, {}});
   }
   if (f.format == "svg") return ScheduleSvg(timed, loaded.report);
+  if (f.format == "json" && synthesis != nullptr) {
+    SynthesisReport report = *synthesis;
+    *report.mutable_schedule() = loaded.report;
+    return MessageToJson(report);
+  }
   if (f.format == "json") return MessageToJson(loaded.report);
   return absl::StrCat(ScheduleTable(loaded.report), "\n", ScheduleTimeline(timed, OutputWidth(), ColorOutput()), "\n",
-                      LastLine(loaded));
+                      synthesis != nullptr ? SynthesisText(*synthesis) : LastLine(loaded));
 }
 
 }  // namespace
@@ -326,8 +333,15 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
     WEFT_ASSIGN_OR_RETURN(const std::string text, Compare(request, f));
     return Print(text);
   }
-  absl::StatusOr<LoadedSchedule> loaded =
-      f.synthesize ? SynthesizeSchedule(SynthesisRequestOf(f)) : LoadSchedule(request);
+  std::optional<SynthesisReport> synthesis;
+  absl::StatusOr<LoadedSchedule> loaded;
+  if (f.synthesize) {
+    WEFT_ASSIGN_OR_RETURN(SynthesizedSchedule synthesized, SynthesizeSchedule(SynthesisRequestOf(f)));
+    synthesis = std::move(synthesized.report);
+    loaded = std::move(synthesized.loaded);
+  } else {
+    loaded = LoadSchedule(request);
+  }
   if (!loaded.ok()) return InFlags(loaded.status(), flags.Given("virtual"));
   if (flags.Given("communicators") || f.grouped) {
     WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(*loaded, CsvForm::kComputeComms));
@@ -337,7 +351,7 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
     loaded->report.mutable_transfer_check()->set_communicators(f.communicators);
     loaded->report.mutable_transfer_check()->set_grouped(f.grouped);
   }
-  WEFT_ASSIGN_OR_RETURN(const std::string text, Formatted(*loaded, f));
+  WEFT_ASSIGN_OR_RETURN(const std::string text, Formatted(*loaded, synthesis ? &*synthesis : nullptr, f));
   if (!f.output.empty()) {
     const TimedSchedule& timed = loaded->timed;
     WEFT_RETURN_IF_ERROR(

@@ -34,7 +34,7 @@ int64_t SetMemory(const SynthesisRequest& request, const ScaledCosts& costs, Syn
 
 }  // namespace
 
-absl::StatusOr<LoadedSchedule> SynthesizeSchedule(const SynthesisRequest& request) {
+absl::StatusOr<SynthesizedSchedule> SynthesizeSchedule(const SynthesisRequest& request) {
   const int named_stages = std::max(request.times.stages(),
                                     request.activations.size() > 1 ? static_cast<int>(request.activations.size()) : 0);
   SynthesisProblem problem;
@@ -77,7 +77,8 @@ absl::StatusOr<LoadedSchedule> SynthesizeSchedule(const SynthesisRequest& reques
   options.exact_work *= request.effort;
   WEFT_ASSIGN_OR_RETURN(Synthesis found, Synthesize(problem, options));
 
-  LoadedSchedule loaded;
+  SynthesizedSchedule result;
+  LoadedSchedule& loaded = result.loaded;
   loaded.own_name = loaded.timed.name = "synthesized";
   loaded.timed.microbatches = problem.microbatches;
   loaded.timed.scale = request.scale;
@@ -90,16 +91,16 @@ absl::StatusOr<LoadedSchedule> SynthesizeSchedule(const SynthesisRequest& reques
     loaded.report.mutable_per_rank(rank)->set_peak_activations(peaks[rank] / static_cast<double>(memory_unit));
   }
   const double unit = static_cast<double>(costs.unit * request.scale);
-  SynthesisReport* const report = loaded.report.mutable_synthesis();
-  report->set_lower_bound(found.bound / unit);
-  report->set_gap(found.gap());
-  report->set_method(found.method);
+  result.report.set_schema_version(1);
+  result.report.set_lower_bound(static_cast<double>(found.bound) / unit);
+  result.report.set_gap(found.gap());
+  result.report.set_method(found.method);
   for (const NamedSolution& named : found.named) {
-    NamedMakespan* const row = report->add_named();
+    NamedMakespan* const row = result.report.add_named();
     row->set_schedule(named.name);
-    row->set_makespan(named.makespan / unit);
+    row->set_makespan(static_cast<double>(named.makespan) / unit);
   }
-  return loaded;
+  return result;
 }
 
 std::string SynthesisText(const SynthesisReport& report) {

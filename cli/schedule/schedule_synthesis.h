@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/schedule/schedule_load.h"
-#include "proto/report.pb.h"
+#include "proto/synthesis_report.pb.h"
 
 namespace weft {
 
@@ -31,8 +31,14 @@ struct SynthesisRequest {
   int effort = 1;
 };
 
+struct SynthesizedSchedule {
+  LoadedSchedule loaded;
+  // Everything except the schedule's own report, which is in `loaded`.
+  SynthesisReport report;
+};
+
 // InvalidArgument names the flag that is wrong.
-absl::StatusOr<LoadedSchedule> SynthesizeSchedule(const SynthesisRequest& request);
+absl::StatusOr<SynthesizedSchedule> SynthesizeSchedule(const SynthesisRequest& request);
 
 // Lines that say how good the schedule is.
 std::string SynthesisText(const SynthesisReport& report);

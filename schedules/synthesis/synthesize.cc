@@ -81,7 +81,7 @@ void Add(Candidate candidate, std::vector<Candidate>& candidates) {
 
 // Looks for anything faster than `best` until there is nothing, or the work is spent. Returns the bound that this
 // proves: `bound` at least.
-int64_t Improve(const std::vector<Arena>& arenas, int placements, const SynthesisOptions& options, int64_t bound,
+int64_t Improve(const std::vector<Arena>& arenas, size_t placements, const SynthesisOptions& options, int64_t bound,
                 Candidate& best) {
   // With two lanes, or a choice between halves and whole backwards, the graphs do not have all orders.
   if (arenas.size() != placements || arenas[0].graph->slots > options.exact_slots) return bound;
@@ -140,7 +140,7 @@ absl::StatusOr<Synthesis> Synthesize(const SynthesisProblem& problem, const Synt
     best.method = "tabu search";
   }
   if (best.makespan > result.bound) {
-    result.bound = Improve(arenas, static_cast<int>(problem.placements.size()), options, result.bound, best);
+    result.bound = Improve(arenas, problem.placements.size(), options, result.bound, best);
   }
   result.schedule = ToSchedule(*best.graph, best.order);
   result.method = std::move(best.method);
