@@ -2,6 +2,7 @@
 #include "schedules/synthesis/exact.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <random>
 #include <vector>
@@ -37,7 +38,7 @@ void ForEachOrder(const SlotGraph& graph, std::vector<int32_t>& order, std::vect
   }
 }
 
-// The smallest makespan of all orders of all ranks, by trying them.
+// The smallest makespan of all orders of all ranks, by trying them; -1 if there are too many.
 int64_t BruteForce(const SlotGraph& graph) {
   std::vector<SlotOrder> orders(graph.ranks);
   int64_t product = 1;
@@ -51,6 +52,7 @@ int64_t BruteForce(const SlotGraph& graph) {
     });
     product *= static_cast<int64_t>(orders[rank].size());
   }
+  if (product > 300'000) return -1;
   int64_t best = std::numeric_limits<int64_t>::max();
   OrderTimes times;
   SlotOrder order(graph.ranks);
@@ -67,15 +69,18 @@ int64_t BruteForce(const SlotGraph& graph) {
 
 TEST(ExactSearch, AgreesWithBruteForce) {
   std::mt19937_64 random(3);
-  int capped = 0, tight = 0;
-  for (int i = 0; i < 60; ++i) {
-    SynthesisProblem problem = RandomSmallProblem(random, 2, 2);
-    // Two stages per rank have too many orders with halves.
-    if (problem.stages() > problem.ranks) problem.split = false;
+  int tried = 0, capped = 0, looped = 0, tight = 0;
+  for (int i = 0; i < 80; ++i) {
+    const SynthesisProblem problem = RandomSmallProblem(random, 2, 2 + i % 2);
+    // Two stages per rank with halves have too many orders.
+    if (problem.stages() > problem.ranks && problem.split && problem.microbatches > 1) continue;
     const SlotGraph graph(problem, problem.placements.back(), std::vector<int>(problem.microbatches),
                           HalvesOf(problem, /*prefer_whole=*/false));
     const int64_t best = BruteForce(graph), bound = BoundGraph(graph);
+    if (best < 0) continue;
     EXPECT_LE(bound, best) << i;
+    ++tried;
+    looped += problem.stages() > problem.ranks && problem.microbatches > 1;
     tight += bound == best;
     capped += problem.memory_cap.has_value();
     if (!HasExactSearch()) continue;
@@ -87,8 +92,11 @@ TEST(ExactSearch, AgreesWithBruteForce) {
     EXPECT_EQ(times.makespan, best) << i;
     for (const std::vector<int32_t>& list : order) EXPECT_TRUE(FitsMemory(graph, list));
   }
-  EXPECT_GT(capped, 15);
-  EXPECT_GT(tight, 40);
+  std::printf("%d tried, %d capped, %d of several stages per rank, %d with a tight bound\n", tried, capped, looped,
+              tight);
+  EXPECT_GT(capped, 10);
+  EXPECT_GT(looped, 1);
+  EXPECT_GT(tight * 2, tried);
 }
 
 TEST(BoundGraph, CountsFillWorkAndDrain) {

@@ -24,7 +24,9 @@ void ExpectNeverWorseThanNamed(const SynthesisProblem& problem, const Synthesis&
         BuildSchedule(entry, {.ranks = problem.ranks, .microbatches = problem.microbatches});
     if (!named.ok()) continue;
     const absl::StatusOr<ScheduleTiming> its = CheckSolution(problem, *named);
-    if (its.ok()) EXPECT_LE(found.timing.makespan, its->makespan) << entry.name;
+    if (its.ok()) {
+      EXPECT_LE(found.timing.makespan, its->makespan) << entry.name;
+    }
   }
   for (const NamedSolution& named : found.named) EXPECT_LE(found.timing.makespan, named.makespan) << named.name;
 }
