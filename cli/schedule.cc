@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,7 +17,9 @@
 #include "cli/common/terminal.h"
 #include "cli/inputs/inputs.h"
 #include "cli/schedule/schedule_load.h"
+#include "cli/schedule/schedule_synthesis.h"
 #include "cli/schedule/schedule_view.h"
+#include "proto/io/io.h"
 #include "proto/io/json.h"
 #include "proto/util/status.h"
 #include "schedules/pipeline/closed_form.h"
@@ -73,23 +78,35 @@ absl::Status InFlags(const absl::Status& status, bool given) {
 // The command line, as it was given.
 struct ScheduleFlags {
   int64_t ranks = 0, microbatches = 0;
-  int64_t forward = 1 * kScale, backward = 2 * kScale, weight = 1 * kScale, pair = 0, p2p = 0;
+  StageTimes times = {.forward = {1 * kScale}, .backward = {2 * kScale}, .input = {}, .weight = {1 * kScale}};
+  bool by_stage = false;
+  int64_t pair = 0, p2p = 0;
   int64_t virtual_stages = 0, waves = 0, lanes = 0, limit = 0, group = 0, activation_cap = 0;
   std::string scaling = kScalings[0], format = "text", compare, csv_form = "compute_only", dialect = "torch";
   std::string file_form = "auto", file_dialect = "auto", communicators = kCommunicators[0];
   bool freeze = false, grouped = false;
+  bool synthesize = false, whole = false, replicas = false;
+  std::vector<int64_t> activations;
+  int64_t seed = 1, effort = 1;
+  std::string output;
 };
 
 void DeclareFlags(Flags& flags, ScheduleFlags& f) {
   flags.Int("ranks", "P", "pipeline ranks; by default 4, or the ranks of FILE", &f.ranks, 1, kMaximumCount);
   flags.Int("microbatches", "N", "microbatches of one step; by default 8, or the microbatches of FILE", &f.microbatches,
             1, kMaximumCount);
-  flags.Thousandths("forward", "T", "time of one microbatch's forward on one rank, in any unit", &f.forward, 1,
-                    kLargestCost);
-  flags.Thousandths("backward", "T", "time of one microbatch's backward on one rank", &f.backward, 1, kLargestCost);
-  flags.Thousandths("weight", "T",
-                    "the part of --backward for the weight gradients; by default half, if --backward is given",
-                    &f.weight, 0, kLargestCost);
+  flags.ThousandthsList("forward", "T[,T...]",
+                        "time of one microbatch's forward on one rank, in any unit; several times: of each stage",
+                        &f.times.forward, 1, kLargestCost);
+  flags.ThousandthsList("backward", "T[,T...]", "time of one microbatch's backward, likewise", &f.times.backward, 1,
+                        kLargestCost);
+  flags.ThousandthsList(
+      "input", "T[,T...]",
+      "time of the input half of a backward, if the halves together do not take as long as --backward", &f.times.input,
+      0, kLargestCost);
+  flags.ThousandthsList("weight", "T[,T...]",
+                        "the part of --backward for the weight gradients; by default half, if --backward is given",
+                        &f.times.weight, 0, kLargestCost);
   flags.Thousandths("pair", "T", "time of a forward and a backward that overlap; 0 = the sum of both", &f.pair, 0,
                     kLargestCost);
   flags.Thousandths("p2p", "T", "time of a transfer: from a result to its use on another rank", &f.p2p, 0,
@@ -114,6 +131,21 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
                "print one line for NAME and for each of these, the fastest first; \"all\": all schedules that exist "
                "for these P and N. Each schedule gets only the parameters that it takes",
                &f.compare);
+  flags.Bool("synthesize",
+             "instead of NAME: search for the fastest order for these times; see docs/synthesis.md for this and the "
+             "next flags",
+             &f.synthesize);
+  flags.ThousandthsList("activations", "A,A...",
+                        "with --synthesize: the activations of one microbatch in each stage, in the unit of "
+                        "--activation-cap; by default equal",
+                        &f.activations, 0, kLargestCost);
+  flags.Bool("whole", "with --synthesize: run backwards whole, not in halves", &f.whole);
+  flags.Bool("replicas", "with --synthesize: allow two lanes in opposite directions, with two copies of the weights",
+             &f.replicas);
+  flags.Int("seed", "N", "with --synthesize: another seed may find another order", &f.seed, 1, kMaximumCount);
+  flags.Int("effort", "N", "with --synthesize: search N times as long", &f.effort, 1, 100);
+  flags.String("output", "FILE", "write the schedule to this file too, in weft's text form", &f.output);
+  flags.Short('o', "output");
   flags.Choice("format", {"text", "json", "csv", "svg", "schedule"},
                "the output format; csv: for PyTorch's pipeline runtime; schedule: weft's text form", &f.format);
   flags.Choice("csv-form", {"compute_only", "compute_comms"},
@@ -128,16 +160,65 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
       "check that the transfers of --csv-form=compute_comms cannot deadlock if they share communicators this way",
       &f.communicators);
   flags.Bool("grouped", "with --communicators: transfers next to each other start together", &f.grouped);
+  flags.Example("weft schedule --synthesize --forward=1,1,1,1.5 --backward=2,2,2,3 --activation-cap=4 -o my.schedule");
   flags.Example("weft schedule zb-h1 --ranks=4 --microbatches=8 --p2p=0.25 --compare=all");
 }
 
-absl::Status CheckFlags(const Flags& flags, ScheduleFlags& f) {
-  if (flags.Given("backward") && !flags.Given("weight")) f.weight = f.backward / 2;
-  if (f.weight > f.backward) {
-    return UsageError(absl::StrCat("--weight=", JsonNumber(f.weight / double{kScale}),
-                                   " is too large; allowed: at most --backward=",
-                                   JsonNumber(f.backward / double{kScale}), "; see weft schedule --help"));
+// Fills in the times that follow from others.
+absl::Status CompleteTimes(const Flags& flags, ScheduleFlags& f) {
+  StageTimes& times = f.times;
+  f.by_stage = f.synthesize || times.stages() > 0 || flags.Given("input");
+  if (f.by_stage && flags.Given("pair")) {
+    return UsageError("--pair is for one time for all stages; leave it out; see weft schedule --help");
   }
+  const bool halves = flags.Given("input") && flags.Given("weight");
+  if (halves && !flags.Given("backward")) {
+    if (times.input.size() != times.weight.size()) {
+      return UsageError("--input and --weight without --backward need equally many times; see weft schedule --help");
+    }
+    times.backward = times.weight;
+    for (size_t i = 0; i < times.input.size(); ++i) times.backward[i] += times.input[i];
+  }
+  if (flags.Given("input") && !flags.Given("weight")) {
+    return UsageError("--input needs --weight too; see weft schedule --help");
+  }
+  if (flags.Given("backward") && !flags.Given("weight")) {
+    times.weight = times.backward;
+    for (int64_t& weight : times.weight) weight /= 2;
+  }
+  if (!f.by_stage && times.weight[0] > times.backward[0]) {
+    return UsageError(absl::StrCat("--weight=", JsonNumber(times.weight[0] / double{kScale}),
+                                   " is too large; allowed: at most --backward=",
+                                   JsonNumber(times.backward[0] / double{kScale}), "; see weft schedule --help"));
+  }
+  return absl::OkStatus();
+}
+
+// Refuses what has no effect.
+absl::Status CheckSynthesis(const Flags& flags, const ScheduleFlags& f) {
+  if (!f.synthesize) {
+    for (const char* flag : {"activations", "whole", "replicas", "seed", "effort"}) {
+      if (flags.Given(flag))
+        return UsageError(absl::StrCat("--", flag, " is for --synthesize; see weft schedule --help"));
+    }
+    return absl::OkStatus();
+  }
+  if (!flags.positional().empty()) {
+    return UsageError(
+        absl::StrCat("--synthesize makes a schedule; leave out ", flags.positional()[0], "; see weft schedule --help"));
+  }
+  for (const char* flag :
+       {"waves", "lanes", "limit", "group", "scaling", "freeze", "compare", "file-form", "file-dialect"}) {
+    if (flags.Given(flag)) {
+      return UsageError(absl::StrCat("--", flag, " is not for --synthesize; see weft schedule --help"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFlags(const Flags& flags, ScheduleFlags& f) {
+  WEFT_RETURN_IF_ERROR(CheckSynthesis(flags, f));
+  WEFT_RETURN_IF_ERROR(CompleteTimes(flags, f));
   for (const char* flag : {"csv-form", "dialect"}) {
     if (!flags.Given(flag) || f.format == "csv") continue;
     return UsageError(absl::StrCat("--", flag, " is for --format=csv, but the format is ", f.format,
@@ -159,12 +240,22 @@ ScheduleRequest RequestOf(const std::string& name, const ScheduleFlags& f) {
   request.name = name;
   request.scale = kScale;
   request.freeze = f.freeze;
+  if (f.by_stage) request.stage_times = f.times;
   request.csv = {.dialect = Choose<CsvDialect>(kCsvDialects, f.file_dialect),
                  .form = Choose<CsvForm>(kCsvForms, f.file_form)};
+  // Schedules that look at times see the average of the stages.
+  const auto average = [](const std::vector<int64_t>& list) {
+    return std::accumulate(list.begin(), list.end(), int64_t{0}) / static_cast<int64_t>(list.size());
+  };
+  const int64_t backward = average(f.times.backward);
   request.params = {
-      .ranks = static_cast<int>(f.ranks),
+      .ranks = static_cast<int>(f.ranks == 0 ? f.times.stages() : f.ranks),
       .microbatches = static_cast<int>(f.microbatches),
-      .costs = {.forward = f.forward, .backward = f.backward, .weight = f.weight, .pair = f.pair, .p2p = f.p2p},
+      .costs = {.forward = average(f.times.forward),
+                .backward = backward,
+                .weight = std::min(backward, average(f.times.weight)),
+                .pair = f.pair,
+                .p2p = f.p2p},
       .virtual_stages = static_cast<int>(f.virtual_stages),
       .waves = static_cast<int>(f.waves),
       .lanes = static_cast<int>(f.lanes),
@@ -176,6 +267,20 @@ ScheduleRequest RequestOf(const std::string& name, const ScheduleFlags& f) {
   return request;
 }
 
+SynthesisRequest SynthesisRequestOf(const ScheduleFlags& f) {
+  SynthesisRequest request;
+  request.params = RequestOf("", f).params;
+  request.scale = kScale;
+  request.times = f.times;
+  request.whole = f.whole;
+  request.replicas = f.replicas;
+  request.activation_cap = f.activation_cap;
+  request.activations = f.activations;
+  request.seed = static_cast<uint64_t>(f.seed);
+  request.effort = static_cast<int>(f.effort);
+  return request;
+}
+
 // Returns the comparison of --compare as it is printed.
 absl::StatusOr<std::string> Compare(const ScheduleRequest& request, const ScheduleFlags& f) {
   WEFT_ASSIGN_OR_RETURN(const ScheduleComparisonReport report,
@@ -184,8 +289,9 @@ absl::StatusOr<std::string> Compare(const ScheduleRequest& request, const Schedu
   return MessageToJson(report);
 }
 
-// Returns the schedule in the form of --format.
-absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const ScheduleFlags& f) {
+// Returns the schedule in the form of --format; with `synthesis`, also how good it is.
+absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const SynthesisReport* synthesis,
+                                      const ScheduleFlags& f) {
   const TimedSchedule& timed = loaded.timed;
   if (f.format == "csv") {
     WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(loaded, Choose<CsvForm>(kCsvForms, f.csv_form)));
@@ -195,9 +301,14 @@ absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const Schedu
     return FormatSchedule({loaded.own_name, timed.schedule, timed.microbatches, {}});
   }
   if (f.format == "svg") return ScheduleSvg(timed, loaded.report);
+  if (f.format == "json" && synthesis != nullptr) {
+    SynthesisReport report = *synthesis;
+    *report.mutable_schedule() = loaded.report;
+    return MessageToJson(report);
+  }
   if (f.format == "json") return MessageToJson(loaded.report);
   return absl::StrCat(ScheduleTable(loaded.report), "\n", ScheduleTimeline(timed, OutputWidth(), ColorOutput()), "\n",
-                      LastLine(loaded));
+                      synthesis != nullptr ? SynthesisText(*synthesis) : LastLine(loaded));
 }
 
 }  // namespace
@@ -205,20 +316,32 @@ absl::StatusOr<std::string> Formatted(const LoadedSchedule& loaded, const Schedu
 absl::Status ScheduleCommand(absl::Span<const std::string> args) {
   ScheduleFlags f;
   Flags flags(
-      "weft schedule", "NAME|FILE [flags]",
+      "weft schedule", "NAME|FILE|--synthesize [flags]",
       "Shows a pipeline schedule without a model: when each rank works on which microbatch, how long it idles and\n"
       "why, and how many microbatches' activations it holds. NAME is one of `weft list schedules`; FILE is one of\n"
       "your own, in weft's text form or as PyTorch's CSV (docs/schedule_files.md).");
   DeclareFlags(flags, f);
-  WEFT_RETURN_IF_ERROR(flags.Parse(args, 1, 1));
+  WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 1));
   if (flags.help_wanted()) return Print(flags.Help());
+  if (flags.positional().empty() && !f.synthesize) {
+    return UsageError(
+        "an argument is missing; usage: weft schedule NAME|FILE|--synthesize [flags]; see weft schedule --help");
+  }
   WEFT_RETURN_IF_ERROR(CheckFlags(flags, f));
-  const ScheduleRequest request = RequestOf(flags.positional()[0], f);
+  const ScheduleRequest request = RequestOf(f.synthesize ? "" : flags.positional()[0], f);
   if (!f.compare.empty()) {
     WEFT_ASSIGN_OR_RETURN(const std::string text, Compare(request, f));
     return Print(text);
   }
-  absl::StatusOr<LoadedSchedule> loaded = LoadSchedule(request);
+  std::optional<SynthesisReport> synthesis;
+  absl::StatusOr<LoadedSchedule> loaded;
+  if (f.synthesize) {
+    WEFT_ASSIGN_OR_RETURN(SynthesizedSchedule synthesized, SynthesizeSchedule(SynthesisRequestOf(f)));
+    synthesis = std::move(synthesized.report);
+    loaded = std::move(synthesized.loaded);
+  } else {
+    loaded = LoadSchedule(request);
+  }
   if (!loaded.ok()) return InFlags(loaded.status(), flags.Given("virtual"));
   if (flags.Given("communicators") || f.grouped) {
     WEFT_ASSIGN_OR_RETURN(const ActionLists lists, ActionsOf(*loaded, CsvForm::kComputeComms));
@@ -228,7 +351,12 @@ absl::Status ScheduleCommand(absl::Span<const std::string> args) {
     loaded->report.mutable_transfer_check()->set_communicators(f.communicators);
     loaded->report.mutable_transfer_check()->set_grouped(f.grouped);
   }
-  WEFT_ASSIGN_OR_RETURN(const std::string text, Formatted(*loaded, f));
+  WEFT_ASSIGN_OR_RETURN(const std::string text, Formatted(*loaded, synthesis ? &*synthesis : nullptr, f));
+  if (!f.output.empty()) {
+    const TimedSchedule& timed = loaded->timed;
+    WEFT_RETURN_IF_ERROR(
+        WriteFileAtomic(f.output, FormatSchedule({loaded->own_name, timed.schedule, timed.microbatches, {}})));
+  }
   return Print(text);
 }
 

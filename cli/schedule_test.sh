@@ -127,6 +127,49 @@ expect 1 'comms\.csv: line 1 \(rank 0\), cell 2: SEND_F in a compute_only file' 
 expect 1 "is a schedule's name" schedule gpipe --file-dialect=torch
 expect 1 'no/such\.csv' schedule no/such.csv
 
+# Times by stage.
+expect 0 '^makespan 51,' schedule 1f1b --ranks=3 --microbatches=4 --forward=1,4,1 --backward=2,8,2 --weight=0
+expect 0 'zb-h1: 3 ranks, 4 microbatches$' schedule zb-h1 --microbatches=4 --forward=1,4,1 --backward=2
+expect 0 '^8 stages, 1 lanes, 1 copies' schedule interleaved --ranks=4 --forward=1,1,1,1,1,1,1,2
+expect 0 '^makespan 33, span 33, ideal 24,' schedule 1f1b --forward=1,1,1,1 --backward=2,2,2,2
+expect 0 '^  interleaved +does not apply: ' schedule 1f1b --forward=1,4,1 --compare=all
+expect 0 '^  pipedream +does not apply: costs by stage need' schedule 1f1b --forward=1,4,1 --compare=all
+expect 1 '^weft schedule: --forward has 3 times, but there are 4 stages; allowed: 4 times, or one' \
+  schedule 1f1b --ranks=4 --forward=1,4,1
+expect 1 '^weft schedule: --weight of stage 1 is larger than its --backward' \
+  schedule zb-h1 --forward=1,4,1 --backward=2,2,2 --weight=1,3,1
+expect 2 "forward='1,x': number 2, 'x': expected a number from" schedule 1f1b --forward=1,x
+expect 2 '--pair is for one time for all stages' schedule dualpipe --forward=1,2,1,1 --pair=2
+expect 2 '--input needs --weight too' schedule zb-h1 --input=1
+
+# Synthesis.
+synthesize=(schedule --synthesize --ranks=4 --microbatches=8 --forward=1,2,1,1 --backward=2,4,2,2 --activation-cap=4)
+expect 0 '^synthesized: 4 ranks, 8 microbatches$' "${synthesize[@]}"
+expect 0 '^lower bound [0-9.]+, (which is reached: no order is faster|gap [0-9.]+ %); found by ' "${synthesize[@]}"
+expect 0 '^the fastest named schedules: [a-z0-9-]+ [0-9.]+,' "${synthesize[@]}"
+expect 0 '^  "lower_bound": ' "${synthesize[@]}" --format=json
+expect 0 '^<svg xmlns=' "${synthesize[@]}" --format=svg
+expect 0 '^0F0,' "${synthesize[@]}" --format=csv
+expect 0 '^lower bound ' "${synthesize[@]}" -o "$dir/found.schedule"
+found=$("$WEFT" "${synthesize[@]}" | grep '^makespan')
+again=$("$WEFT" schedule "$dir/found.schedule" --forward=1,2,1,1 --backward=2,4,2,2 --activation-cap=4 | grep '^makespan')
+[ "$found" = "$again" ] || fail "the file is timed as '$again', the synthesis said '$found'"
+expect 0 '^8 stages, ' schedule --synthesize --ranks=4 --virtual=2 --microbatches=4
+expect 0 '^4 stages, 2 lanes, 2 copies' schedule --synthesize --forward=1,1,1,3 --backward=2,2,2,6 --replicas
+expect 0 'f forward, B backward$' "${synthesize[@]}" --whole
+expect 0 'makespan' schedule --synthesize --forward=1,1 --activations=2,3 --activation-cap=6.5
+expect 1 '^weft schedule: --activation-cap=2 is too small for one microbatch; nearest valid: 3$' \
+  schedule --synthesize --forward=1,1 --activations=2,3 --activation-cap=2
+expect 1 '^weft schedule: --activations has 3 values, but there are 2 stages' \
+  schedule --synthesize --ranks=2 --virtual=1 --activations=1,2,3
+expect 1 '^weft schedule: 5 stages on 4 ranks; allowed: a multiple of the ranks, nearest valid: 4$' \
+  schedule --synthesize --ranks=4 --forward=1,1,1,1,1
+expect 1 '^weft schedule: microbatches = 1000000; allowed: 1 to ' schedule --synthesize --microbatches=1000000
+expect 1 'no/such' "${synthesize[@]}" -o no/such/file
+expect 2 '--synthesize makes a schedule; leave out gpipe' schedule gpipe --synthesize
+expect 2 '--limit is not for --synthesize' schedule --synthesize --limit=2
+expect 2 '--effort is for --synthesize' schedule gpipe --effort=2
+
 # Comparisons.
 expect 0 '^  zb-v +25\.5 +24 +25\.5 ' schedule zb-h1 --compare=all
 expect 0 '^  chimera +does not apply: ranks = 3' schedule gpipe --ranks=3 --compare=all

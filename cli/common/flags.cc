@@ -42,6 +42,19 @@ std::string ThousandthsText(int64_t value) {
   return absl::StrCat(value / 1000, ".", fraction);
 }
 
+// Reads a number of thousandths in low..high.
+absl::Status ReadThousandths(absl::string_view text, int64_t low, int64_t high, int64_t* number) {
+  const std::optional<int64_t> parsed = ParseThousandths(text);
+  const absl::string_view without = BadBeginning(text);
+  if (!without.empty() || !parsed || *parsed < low || *parsed > high) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a number from ", ThousandthsText(low), " to ", ThousandthsText(high),
+                     without.empty() ? " with at most 3 digits after the point" : without));
+  }
+  *number = *parsed;
+  return absl::OkStatus();
+}
+
 // Returns the form in which choices are compared, so that FORWARD_DOUBLING (proto) equals forward-doubling (flag).
 std::string Plain(absl::string_view text) { return absl::AsciiStrToLower(absl::StrReplaceAll(text, {{"_", "-"}})); }
 
@@ -117,15 +130,23 @@ void Flags::Int(std::string name, std::string value, std::string help, int64_t* 
 void Flags::Thousandths(std::string name, std::string value, std::string help, int64_t* target, int64_t low,
                         int64_t high) {
   Add(std::move(name), std::move(value), std::move(help), ThousandthsText(*target),
+      [target, low, high](const std::string& text) { return ReadThousandths(text, low, high, target); });
+}
+
+void Flags::ThousandthsList(std::string name, std::string value, std::string help, std::vector<int64_t>* target,
+                            int64_t low, int64_t high) {
+  const auto shown = [](std::string* out, int64_t number) { absl::StrAppend(out, ThousandthsText(number)); };
+  Add(std::move(name), std::move(value), std::move(help), absl::StrJoin(*target, ",", shown),
       [target, low, high](const std::string& text) -> absl::Status {
-        const std::optional<int64_t> parsed = ParseThousandths(text);
-        const absl::string_view without = BadBeginning(text);
-        if (!without.empty() || !parsed || *parsed < low || *parsed > high) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("expected a number from ", ThousandthsText(low), " to ", ThousandthsText(high),
-                           without.empty() ? " with at most 3 digits after the point" : without));
+        std::vector<int64_t> numbers;
+        for (const absl::string_view item : absl::StrSplit(text, ',')) {
+          if (absl::Status status = ReadThousandths(item, low, high, &numbers.emplace_back()); !status.ok()) {
+            return numbers.size() == 1 && item.size() == text.size()
+                       ? status
+                       : Refuse(absl::StrCat("number ", numbers.size(), ", '", item, "': ", status.message()));
+          }
         }
-        *target = *parsed;
+        *target = std::move(numbers);
         return absl::OkStatus();
       });
 }

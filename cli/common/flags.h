@@ -48,6 +48,9 @@ class Flags {
   void Int(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
   // A decimal number with at most three digits after the point. `target`, `low` and `high` count thousandths.
   void Thousandths(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
+  // One such number, or several separated by commas.
+  void ThousandthsList(std::string name, std::string value, std::string help, std::vector<int64_t>* target, int64_t low,
+                       int64_t high);
   // May be given more than once.
   void Repeated(std::string name, std::string value, std::string help, std::vector<std::string>* target);
   // `meant` lists words that are not choices, each with the choice that it means. The error suggests that choice as the

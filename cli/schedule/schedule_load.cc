@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -106,16 +107,80 @@ absl::Status BuildRegistered(const ScheduleRequest& request, const ScheduleEntry
                              LoadedSchedule* loaded) {
   if (params.ranks == 0) params.ranks = kDefaultRanks;
   if (params.microbatches == 0) params.microbatches = kDefaultMicrobatches;
+  const int stages = request.stage_times ? request.stage_times->stages() : 0;
+  if ((entry.takes & kTakesVirtualStages) != 0 && params.virtual_stages == 0 && stages % params.ranks == 0) {
+    params.virtual_stages = stages / params.ranks;
+  }
   loaded->entry = &entry;
   loaded->timed.name = loaded->own_name = std::string(entry.name);
   loaded->timed.microbatches = params.microbatches;
   WEFT_ASSIGN_OR_RETURN(loaded->timed.schedule, BuildSchedule(entry, params));
   const std::optional<ClosedForm> form = entry.closed_form ? entry.closed_form(params) : std::nullopt;
-  if (form && form->makespan) {
+  if (form && form->makespan && !request.stage_times) {
     loaded->report.set_closed_form_makespan(static_cast<double>(form->makespan->numerator) /
                                             (static_cast<double>(form->makespan->denominator) * request.scale));
     loaded->report.set_closed_form_is_bound(form->makespan_is_bound);
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int StageTimes::stages() const {
+  size_t stages = 0;
+  for (const std::vector<int64_t>* list : {&forward, &backward, &input, &weight}) {
+    if (list->size() > 1) stages = std::max(stages, list->size());
+  }
+  return static_cast<int>(stages);
+}
+
+absl::StatusOr<ScaledCosts> ScaleCosts(const StageTimes& times, int64_t p2p, int ranks, int stages) {
+  const int divisor = std::gcd(ranks, stages);
+  ScaledCosts scaled = {.unit = stages / divisor, .activations = ranks / divisor, .stages = {}, .p2p = 0};
+  scaled.p2p = p2p * scaled.unit;
+  for (const auto& [flag, list] : {std::pair<const char*, const std::vector<int64_t>*>{"forward", &times.forward},
+                                   {"backward", &times.backward},
+                                   {"input", &times.input},
+                                   {"weight", &times.weight}}) {
+    if (list->size() < 2 || static_cast<int>(list->size()) == stages) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--", flag, " has ", list->size(), " times, but there are ", stages,
+                                                   " stages; allowed: ", stages,
+                                                   " times, or one for all stages of a rank together"));
+  }
+  const auto time = [&](const std::vector<int64_t>& list, int stage) {
+    return list.size() > 1 ? list[stage] * scaled.unit : list[0] * scaled.activations;
+  };
+  for (int stage = 0; stage < stages; ++stage) {
+    StageCosts costs = {.forward = time(times.forward, stage), .backward = time(times.backward, stage)};
+    costs.backward_weight = time(times.weight, stage);
+    costs.backward_input = times.input.empty() ? costs.backward - costs.backward_weight : time(times.input, stage);
+    if (costs.backward_input < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--weight of stage ", stage,
+                                                     " is larger than its --backward; allowed: at most that, or give "
+                                                     "--input too"));
+    }
+    scaled.stages.push_back(costs);
+  }
+  return scaled;
+}
+
+namespace {
+
+// Times a schedule by stage.
+absl::Status TimeByStage(const ScheduleRequest& request, TimedSchedule* timed) {
+  PipelineSchedule& schedule = timed->schedule;
+  const int ranks = static_cast<int>(schedule.order.size());
+  WEFT_ASSIGN_OR_RETURN(const ScaledCosts costs,
+                        ScaleCosts(*request.stage_times, request.params.costs.p2p, ranks, schedule.stages));
+  for (std::vector<Slot>& order : schedule.order) {
+    for (Slot& slot : order) slot.paired = false;
+  }
+  if (schedule.message_driven) {
+    WEFT_ASSIGN_OR_RETURN(schedule, FreezeSchedule(schedule, timed->microbatches, costs.stages, costs.p2p));
+  }
+  WEFT_ASSIGN_OR_RETURN(timed->timing, TimeSchedule(schedule, timed->microbatches, costs.stages, costs.p2p));
+  timed->timing.unit = costs.unit;
+  for (RankTiming& rank : timed->timing.ranks) rank.peak_activations *= costs.activations;
   return absl::OkStatus();
 }
 
@@ -159,7 +224,9 @@ absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request) {
       return RefuseFreeze(absl::StrCat("schedule ", Quoted(timed.name), " is"));
     }
     loaded.frozen = timed.schedule.message_driven.has_value();
-    WEFT_ASSIGN_OR_RETURN(timed.schedule, FreezeSchedule(timed.schedule, timed.microbatches, request.params.costs));
+    if (!request.stage_times) {
+      WEFT_ASSIGN_OR_RETURN(timed.schedule, FreezeSchedule(timed.schedule, timed.microbatches, request.params.costs));
+    }
   }
   if (request.activation_cap) {
     const absl::Status status = CheckActivations(timed.schedule, timed.microbatches, *request.activation_cap);
@@ -167,7 +234,11 @@ absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request) {
       return absl::Status(status.code(), absl::StrCat("schedule ", Quoted(timed.name), ": ", status.message()));
     }
   }
-  WEFT_ASSIGN_OR_RETURN(timed.timing, TimeSchedule(timed.schedule, timed.microbatches, request.params.costs));
+  if (request.stage_times) {
+    WEFT_RETURN_IF_ERROR(TimeByStage(request, &timed));
+  } else {
+    WEFT_ASSIGN_OR_RETURN(timed.timing, TimeSchedule(timed.schedule, timed.microbatches, request.params.costs));
+  }
   loaded.report.MergeFrom(MakeScheduleReport(timed));
   return loaded;
 }

@@ -2,8 +2,10 @@
 #ifndef WEFT_CLI_SCHEDULE_SCHEDULE_LOAD_H_
 #define WEFT_CLI_SCHEDULE_SCHEDULE_LOAD_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/schedule/schedule_view.h"
@@ -15,6 +17,15 @@
 
 namespace weft {
 
+// Times of one slot by stage, in the unit of SlotCosts. A field without entries, or with one, means the time of all
+// stages of a rank together (as SlotCosts does), of which each stage takes an equal share.
+struct StageTimes {
+  std::vector<int64_t> forward, backward, input, weight;
+
+  // The number of stages that the lists name; 0 if there is no list.
+  int stages() const;
+};
+
 struct ScheduleRequest {
   // A registered name, or a file (docs/schedule_files.md).
   std::string name;
@@ -22,6 +33,9 @@ struct ScheduleRequest {
   // microbatches, and a file uses its own numbers.
   ScheduleParams params;
   int64_t scale = 1;
+  // If given, these replace the forward, backward and weight of `params.costs`, which then order the slots of schedules
+  // that look at times. Overlapped pairs run one slot after the other.
+  std::optional<StageTimes> stage_times = {};
   CsvOptions csv;
   // Replaces a message-driven order by the static order in which its slots run with these costs.
   bool freeze = false;
@@ -49,6 +63,19 @@ struct LoadedSchedule {
 
 // Returns NotFound if there is neither such a schedule nor such a file.
 absl::StatusOr<LoadedSchedule> LoadSchedule(const ScheduleRequest& request);
+
+// Costs by stage as exact integers.
+struct ScaledCosts {
+  // All costs are multiples of 1 / (unit * ScheduleRequest::scale).
+  int64_t unit = 1;
+  // The activations of a microbatch in one stage, in multiples of 1 / unit of its activations on one whole rank.
+  int64_t activations = 1;
+  std::vector<StageCosts> stages;
+  int64_t p2p = 0;
+};
+
+// InvalidArgument names the flag of a list that has another length, or a time that is out of range.
+absl::StatusOr<ScaledCosts> ScaleCosts(const StageTimes& times, int64_t p2p, int ranks, int stages);
 
 // Returns `params` without the optional parameters that `entry` does not take.
 ScheduleParams OnlyTaken(const ScheduleEntry& entry, ScheduleParams params);

@@ -182,6 +182,16 @@ PipelineSchedule Reordered(const PipelineSchedule& schedule, const std::vector<s
   return result;
 }
 
+// `costs` are the last arguments of MakeUnitCosts.
+template <typename... Costs>
+absl::StatusOr<PipelineSchedule> Frozen(const PipelineSchedule& schedule, int microbatches, Costs&&... costs) {
+  if (absl::Status status = CheckSchedule(schedule, microbatches); !status.ok()) return status;
+  const absl::StatusOr<UnitCosts> unit_costs = MakeUnitCosts(schedule, microbatches, std::forward<Costs>(costs)...);
+  if (!unit_costs.ok()) return unit_costs.status();
+  if (!schedule.message_driven) return schedule;
+  return Reordered(schedule, ReplayMessageDriven(schedule, microbatches, *unit_costs));
+}
+
 }  // namespace
 
 absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, int microbatches,
@@ -220,11 +230,12 @@ absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, in
 
 absl::StatusOr<PipelineSchedule> FreezeSchedule(const PipelineSchedule& schedule, int microbatches,
                                                 const SlotCosts& costs) {
-  if (absl::Status status = CheckSchedule(schedule, microbatches); !status.ok()) return status;
-  const absl::StatusOr<UnitCosts> unit_costs = MakeUnitCosts(schedule, microbatches, costs);
-  if (!unit_costs.ok()) return unit_costs.status();
-  if (!schedule.message_driven) return schedule;
-  return Reordered(schedule, ReplayMessageDriven(schedule, microbatches, *unit_costs));
+  return Frozen(schedule, microbatches, costs);
+}
+
+absl::StatusOr<PipelineSchedule> FreezeSchedule(const PipelineSchedule& schedule, int microbatches,
+                                                std::vector<StageCosts> costs, int64_t p2p) {
+  return Frozen(schedule, microbatches, std::move(costs), p2p);
 }
 
 }  // namespace weft

@@ -69,6 +69,8 @@ absl::StatusOr<ScheduleTiming> TimeSchedule(const PipelineSchedule& schedule, in
 // costs. Returns static schedules unchanged.
 absl::StatusOr<PipelineSchedule> FreezeSchedule(const PipelineSchedule& schedule, int microbatches,
                                                 const SlotCosts& costs);
+absl::StatusOr<PipelineSchedule> FreezeSchedule(const PipelineSchedule& schedule, int microbatches,
+                                                std::vector<StageCosts> costs, int64_t p2p);
 
 }  // namespace weft
 
