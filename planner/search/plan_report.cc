@@ -84,7 +84,9 @@ std::string ChangesText(const ChangesReport& changes, double best) {
   return text;
 }
 
-PlannedRun RunOf(const FoundPlan& plan, double best_seconds) {
+}  // namespace
+
+PlannedRun PlannedRunOf(const FoundPlan& plan, double best_seconds) {
   PlannedRun run;
   run.set_settings(plan.settings);
   *run.mutable_plan() = plan.plan;
@@ -98,8 +100,6 @@ PlannedRun RunOf(const FoundPlan& plan, double best_seconds) {
   run.set_equal_within_error(plan.report.iteration_seconds() <= best_seconds * (1 + kModelError));
   return run;
 }
-
-}  // namespace
 
 PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                     const SearchResult& result) {
@@ -131,8 +131,8 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
   report.set_gap(result.gap);
   report.set_complete(result.open == 0);
   const double best = result.plans.front().report.iteration_seconds();
-  for (const FoundPlan& plan : result.plans) *report.add_plans() = RunOf(plan, best);
-  if (result.larger) *report.mutable_larger() = RunOf(*result.larger, best);
+  for (const FoundPlan& plan : result.plans) *report.add_plans() = PlannedRunOf(plan, best);
+  if (result.larger) *report.mutable_larger() = PlannedRunOf(*result.larger, best);
   if (result.changes) {
     ChangesReport* changes = report.mutable_changes();
     *changes->mutable_start() = ChangedRunOf(result.changes->start);
