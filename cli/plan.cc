@@ -22,6 +22,7 @@
 #include "cli/common/flags.h"
 #include "cli/common/terminal.h"
 #include "cli/inputs/inputs.h"
+#include "cli/plan_preset.h"
 #include "planner/search/front.h"
 #include "planner/search/objective.h"
 #include "planner/search/plan_report.h"
@@ -88,7 +89,7 @@ struct PlanRequest {
   InputFlags input;
   planner::SearchOptions search;
   std::string runtime = "weft";
-  std::string cost, schedules, exclude, output, from;
+  std::string cost, schedules, exclude, output, from, preset;
   std::string format = "text", cache;
   std::string objective = "time";
   bool memory_front = false;
@@ -143,10 +144,13 @@ void AddFlags(Flags* flags, PlanRequest* request) {
                 "folder for what the search measures, which later searches use again; none = keep nothing "
                 "[$XDG_CACHE_HOME/weft or ~/.cache/weft]",
                 &request->cache);
+  flags->Choice("preset", PresetNames(), "choose as the planner of this paper, instead of searching", &request->preset);
   flags->Choice("format", {"text", "json"}, "output format", &request->format);
   flags->String("output", "FILE", "write the best plan to this file", &request->output);
   flags->Short('o', "output");
   flags->Example("weft plan --model=llama-3.1-8b --cluster=dgx-h100 --gpus=8 --set seq=8192 --set gbs=64");
+  flags->Example(
+      "weft plan --preset=hanayo --model=hanayo-bert --cluster=lonestar6 --gpus=8 --set seq=512 --set gbs=16");
   flags->Example("weft plan --model=gpt2 --cluster=dgx-a100-80g --gpus=8 --set seq=1024 --set gbs=64 --set tp=1");
 }
 
@@ -233,6 +237,7 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
   if (flags.help_wanted()) return Print(flags.Help());
   WEFT_RETURN_IF_ERROR(CheckFileClashes(InputFiles(request.input), {{"-o", request.output}}));
+  if (!request.preset.empty()) WEFT_RETURN_IF_ERROR(CheckPresetFlags(flags));
 
   Progress progress;
   WEFT_ASSIGN_OR_RETURN(std::optional<Runtime> runtime, LoadRuntime(request.runtime));
@@ -262,6 +267,10 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   search.wanted = static_cast<int>(request.wanted);
   search.threads = request.threads > 0 ? static_cast<int>(request.threads)
                                        : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  if (!request.preset.empty()) {
+    progress.Done();
+    return PlanByPresetCommand(request.preset, request.input, inputs, search, request.format, request.output);
+  }
   if (!request.from.empty()) {
     WEFT_ASSIGN_OR_RETURN(search.from, ReadFrom(request.from, search.runtime));
     if (search.from->microbatch_sequences == 0) {

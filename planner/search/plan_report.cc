@@ -141,7 +141,9 @@ std::string FrontText(const PlanReport& report) {
   return text + "\n";
 }
 
-PlannedRun RunOf(const FoundPlan& plan, double best_seconds) {
+}  // namespace
+
+PlannedRun PlannedRunOf(const FoundPlan& plan, double best_seconds) {
   PlannedRun run;
   run.set_settings(plan.settings);
   *run.mutable_plan() = plan.plan;
@@ -155,8 +157,6 @@ PlannedRun RunOf(const FoundPlan& plan, double best_seconds) {
   run.set_equal_within_error(plan.report.iteration_seconds() <= best_seconds * (1 + kModelError));
   return run;
 }
-
-}  // namespace
 
 PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                     const SearchResult& result) {
@@ -188,7 +188,7 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
   report.set_gap(result.gap);
   report.set_complete(result.open == 0);
   const double best = result.plans.front().report.iteration_seconds();
-  for (const FoundPlan& plan : result.plans) *report.add_plans() = RunOf(plan, best);
+  for (const FoundPlan& plan : result.plans) *report.add_plans() = PlannedRunOf(plan, best);
   const auto settings = [&](double factor, size_t plan) { return factor == 0 ? "" : result.plans[plan].settings; };
   for (const Sensitivity& of : result.sensitivities) {
     FigureSensitivity* figure = report.add_sensitivities();
@@ -198,7 +198,7 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
     figure->set_upper(of.upper);
     figure->set_upper_settings(settings(of.upper, of.upper_plan));
   }
-  if (result.larger) *report.mutable_larger() = RunOf(*result.larger, best);
+  if (result.larger) *report.mutable_larger() = PlannedRunOf(*result.larger, best);
   if (result.changes) {
     ChangesReport* changes = report.mutable_changes();
     *changes->mutable_start() = ChangedRunOf(result.changes->start);
@@ -238,7 +238,7 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
       continue;
     }
     const FoundPlan& plan = point.result.plans.front();
-    *run->mutable_run() = RunOf(plan, plan.report.iteration_seconds());
+    *run->mutable_run() = PlannedRunOf(plan, plan.report.iteration_seconds());
     run->set_gap(point.result.gap);
     run->set_cost(point.cost);
     run->set_tokens_per_cost(static_cast<double>(plan.report.tokens_per_step()) / point.cost);

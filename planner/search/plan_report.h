@@ -16,6 +16,9 @@ namespace weft::planner {
 // that had no part in fitting the model (docs/accuracy.md).
 inline constexpr double kModelError = 0.036;
 
+// The report of one plan. `best_seconds`: the iteration of the best plan.
+PlannedRun PlannedRunOf(const FoundPlan& plan, double best_seconds);
+
 PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                     const SearchResult& result);
 

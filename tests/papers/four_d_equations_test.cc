@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "simulator/engine/engine.h"
 #include "simulator/metrics/sent_bytes.h"
-#include "tests/papers/four_d_model.h"
+#include "planner/presets/four_d_model.h"
 
 namespace weft {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/papers/four_d_model.h"
+#include "planner/presets/four_d_model.h"
 
 #include <algorithm>
 #include <map>

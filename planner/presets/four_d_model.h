@@ -13,8 +13,8 @@
 //
 // The authors' own program (github.com/axonn-ai/Megatron-AxoNN, examples/comm_model.py) ranks grids by another count,
 // which FourDCountsOfProgram() and FourDLayersOfProgram() give: tests/papers/history.md has both.
-#ifndef WEFT_TESTS_PAPERS_FOUR_D_MODEL_H_
-#define WEFT_TESTS_PAPERS_FOUR_D_MODEL_H_
+#ifndef WEFT_PLANNER_PRESETS_FOUR_D_MODEL_H_
+#define WEFT_PLANNER_PRESETS_FOUR_D_MODEL_H_
 
 #include <cstdint>
 #include <vector>
@@ -94,4 +94,4 @@ double FourDSeconds(const std::vector<FourDLayer>& layers, const FourDGrid& grid
 
 }  // namespace weft
 
-#endif  // WEFT_TESTS_PAPERS_FOUR_D_MODEL_H_
+#endif  // WEFT_PLANNER_PRESETS_FOUR_D_MODEL_H_
