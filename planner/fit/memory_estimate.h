@@ -1,0 +1,66 @@
+// Estimates the memory of plans without compiling them: compiles one stage of each form with few layers
+// (form_pipeline.h), writes the lists of all ranks from them (rank_lists.h), and extends the figures to all layers.
+//
+// The estimates are of the planned bytes that weft compile states, or of the bytes that a runtime takes.
+// docs/fit.md has their errors, which memory_estimate_test.cc bounds.
+#ifndef WEFT_PLANNER_FIT_MEMORY_ESTIMATE_H_
+#define WEFT_PLANNER_FIT_MEMORY_ESTIMATE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/inputs/plan_inputs.h"
+#include "planner/fit/form_pipeline.h"
+#include "planner/fit/plan_memory.h"
+#include "planner/search/layer_runs.h"
+#include "proto/cluster.pb.h"
+#include "proto/model_graph.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/recipe.pb.h"
+#include "proto/runtime.pb.h"
+
+namespace weft::planner {
+
+// An estimate is within this share of the planned bytes; so a plan whose estimate is further below the capacity fits.
+inline constexpr double kEstimateError = 0.02;
+
+class MemoryEstimator {
+ public:
+  // All are borrowed; `runtime` may be null. `cost` is the model by which stages are cut.
+  MemoryEstimator(const ModelGraph& model, const Cluster& cluster, std::string cost, const Runtime* runtime);
+
+  // The memory of a plan as the user wrote it. With recompute FIT, as few layers are recomputed as the estimate needs.
+  // Errors: those of the compiler for inputs that it refuses; Unimplemented for plans that only the compiler can tell:
+  // schedules without a flush or a static order, forward halves, layers that are named one by one, layers that skip
+  // stages, post-validation and offloaded activations.
+  absl::StatusOr<PlanMemory> Estimate(const Recipe& recipe, const Plan& plan);
+
+  // Compiles the plan as weft compile does, except for its proof.
+  absl::StatusOr<PlanMemory> Compile(const Recipe& recipe, const Plan& plan) const;
+
+  // Device bytes that a plan may use on the device with the least memory; INT64_MAX if no size is stated.
+  int64_t capacity() const { return capacity_; }
+
+ private:
+  absl::StatusOr<PlanMemory> EstimateFit(const Recipe& recipe, const Plan& plan);
+  absl::StatusOr<PlanMemory> EstimateWith(const PlanInputs& inputs, const std::vector<int32_t>& layers_per_stage);
+  absl::StatusOr<std::vector<int32_t>> CutOf(const PlanInputs& inputs);
+
+  const ModelGraph& model_;
+  const Cluster& cluster_;
+  const std::string cost_;
+  const Runtime* const runtime_;
+  const std::vector<LayerRun> runs_;
+  const int64_t capacity_;
+  // By the plan's fields that matter.
+  std::map<std::string, absl::StatusOr<CutCosts>> cut_costs_;
+  std::map<std::string, absl::StatusOr<Program>> forms_;
+};
+
+}  // namespace weft::planner
+
+#endif  // WEFT_PLANNER_FIT_MEMORY_ESTIMATE_H_

@@ -1,0 +1,38 @@
+#include "planner/fit/stage_forms.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weft::planner {
+namespace {
+
+using testing::ElementsAre;
+
+const std::vector<LayerRun> kRuns = {{0, 1}, {1, 8}, {9, 1}};
+
+TEST(StageForms, StagesWithEnoughLayersShareAForm) {
+  const std::vector<int32_t> layers = {3, 2, 3, 2};
+  const StageForms forms = FormsOfStages(kRuns, layers, 2);
+  EXPECT_THAT(forms.layers, ElementsAre(ElementsAre(1, 2, 0), ElementsAre(0, 2, 0), ElementsAre(0, 1, 1)));
+  EXPECT_THAT(forms.form_of_stage, ElementsAre(0, 1, 1, 2));
+  EXPECT_THAT(forms.LayersPerForm(), ElementsAre(3, 2, 2));
+  EXPECT_THAT(forms.LayersPerRun(), ElementsAre(1, 5, 1));
+}
+
+TEST(StageForms, StagesWithFewLayersKeepThem) {
+  const std::vector<int32_t> layers = {2, 3, 2, 1, 2};
+  const StageForms forms = FormsOfStages(kRuns, layers, 3);
+  EXPECT_THAT(forms.layers, ElementsAre(ElementsAre(1, 1, 0), ElementsAre(0, 3, 0), ElementsAre(0, 2, 0),
+                                        ElementsAre(0, 1, 0), ElementsAre(0, 1, 1)));
+  EXPECT_THAT(forms.form_of_stage, ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(StageForms, OneStageHasAllRuns) {
+  const std::vector<int32_t> layers = {10};
+  EXPECT_THAT(FormsOfStages(kRuns, layers, 3).layers, ElementsAre(ElementsAre(1, 3, 1)));
+}
+
+}  // namespace
+}  // namespace weft::planner
