@@ -82,7 +82,7 @@ class Tries {
     }
     if (compilations_ >= kMostCompiled) return TryOutcome::kTooLong;
     ++compilations_;
-    const absl::StatusOr<PlanMemory> compiled = estimator_.Compile(recipe, plan);
+    const absl::StatusOr<PlanMemory> compiled = estimator_.Compile(recipe, plan, /*quickly=*/true);
     if (!compiled.ok()) return TryOutcome::kRefused;
     compiled_.insert(key);
     return BytesOf(*compiled, plan);

@@ -213,7 +213,7 @@ absl::StatusOr<Cluster> PartOfCluster(const Cluster& cluster, int64_t devices) {
         " devices are not whole nodes; nearest: ", devices / node * node, ", ", (devices / node + 1) * node));
   }
   Cluster part = cluster;
-  part.set_nodes(static_cast<int32_t>(std::max<int64_t>(1, devices / node)));
+  part.set_nodes(std::max<int64_t>(1, devices / node));
   return part;
 }
 

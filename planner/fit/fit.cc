@@ -126,7 +126,10 @@ absl::StatusOr<PlanMemory> MemoryOfPlan(const FitOptions& options, const PlanInp
              capacity = static_cast<double>(estimator->capacity());
   const bool unclear = most > capacity * (1 - kEstimateError) && most < capacity * (1 + kEstimateError);
   const bool fit = options.plan.recompute().mode() == Recompute::FIT && most <= capacity;
-  return unclear && !fit ? estimator->Compile(options.recipe, options.plan) : std::move(estimate);
+  if (!unclear || fit) return estimate;
+  absl::StatusOr<PlanMemory> quick = estimator->Compile(options.recipe, options.plan, /*quickly=*/true);
+  if (!quick.ok() || quick->MostDeviceBytes() <= estimator->capacity()) return quick;
+  return estimator->Compile(options.recipe, options.plan);
 }
 
 }  // namespace

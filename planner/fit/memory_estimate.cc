@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -24,6 +25,34 @@ namespace {
 
 // Stages are compiled with this many layers of a run at most, and with one less, if they have more.
 constexpr int32_t kMostLayers = 3;
+// The same for stages with a gathered embedding or head.
+constexpr int32_t kMostBesideLarge = 12;
+
+// Layers of a run that a stage needs beside layers of other runs, until each further layer adds the same. Gradients
+// that are scattered while others are computed keep their bytes as long as they are not twice those of the largest
+// layer (compiler/memory/deferred_lives.h), which may be the embedding.
+int32_t LayersBesideOthers(const ModelGraph& model, absl::Span<const LayerRun> runs, const Plan& plan) {
+  const bool scatters = plan.zero().stage() >= 2 || AxisSize(plan.mesh(), "z") > 1;
+  if (!scatters) return kMostLayers;
+  std::map<std::string, double> elements;
+  for (const GraphParameter& parameter : model.parameters()) {
+    elements[parameter.name()] =
+        std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
+  }
+  std::map<int32_t, double> of_layer;
+  double largest = 0;
+  for (const GraphOp& op : model.ops()) {
+    for (const std::string& input : op.inputs()) {
+      const auto found = elements.find(input);
+      if (found != elements.end()) largest = std::max(largest, of_layer[op.layer()] += found->second);
+    }
+  }
+  double layers = 0;
+  for (const LayerRun& run : runs) {
+    if (run.layers > 1) layers = std::max(layers, 2 * largest / std::max(1.0, of_layer[run.first]));
+  }
+  return std::clamp(static_cast<int32_t>(std::ceil(std::min(layers, 1e6))) + 2, kMostLayers, kMostBesideLarge);
+}
 
 int64_t UsableOnEvery(const Cluster& cluster) {
   int64_t usable = UsableBytes(cluster.device());
@@ -212,13 +241,14 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
   const ShortSchedule shortened = Shorten(inputs);
   const PipelineSchedule& schedule = shortened.schedule;
   const BackwardForms backwards = BackwardsOf(schedule);
-  // Figures by rank for stages with at most `most` layers of a run, and the layers of each stage.
+  // Figures by rank for short stages, and the layers of each stage.
   struct Sized {
     std::vector<RankFigures> ranks;
     std::vector<int32_t> layers_of_stage;
   };
-  const auto with_most = [&](int32_t most) -> absl::StatusOr<Sized> {
-    const StageForms forms = FormsOfStages(runs_, layers_per_stage, most);
+  const int32_t beside_others = LayersBesideOthers(model_, runs_, inputs.plan);
+  const auto with_less = [&](int32_t less) -> absl::StatusOr<Sized> {
+    const StageForms forms = FormsOfStages(runs_, layers_per_stage, kMostLayers - less, beside_others - less);
     std::string key = absl::StrCat(KeyOf(inputs), backwards.whole, backwards.split);
     for (const std::vector<int32_t>& form : forms.layers) absl::StrAppend(&key, ";", absl::StrJoin(form, ","));
     auto found = forms_.find(key);
@@ -241,7 +271,7 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
     for (const int form : forms.form_of_stage) sized.layers_of_stage.push_back(of_form[form]);
     return sized;
   };
-  WEFT_ASSIGN_OR_RETURN(const Sized large, with_most(kMostLayers));
+  WEFT_ASSIGN_OR_RETURN(const Sized large, with_less(0));
   PlanMemory memory;
   memory.basis = Basis::kEstimated;
   std::optional<Sized> small;
@@ -253,7 +283,7 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
     RankFigures figures = large.ranks[rank];
     if (all > of_large) {
       if (!small) {
-        WEFT_ASSIGN_OR_RETURN(small, with_most(kMostLayers - 1));
+        WEFT_ASSIGN_OR_RETURN(small, with_less(1));
       }
       const double step = of_large - layers(small->layers_of_stage);
       figures = Extrapolate(small->ranks[rank], figures, step > 0 ? (all - of_large) / step : 0);
@@ -263,15 +293,14 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
   return memory;
 }
 
-absl::StatusOr<PlanMemory> MemoryEstimator::Compile(const Recipe& recipe, const Plan& plan) const {
+absl::StatusOr<PlanMemory> MemoryEstimator::Compile(const Recipe& recipe, const Plan& plan, bool quickly) const {
   Plan cut = plan;
   if (runtime_ != nullptr) CutStagesAs(*runtime_, model_, recipe, &cut);
   WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model_, recipe, cut, cluster_, /*notes=*/nullptr));
   inputs.cost = cost_;
   const bool evaluation = runtime_ == nullptr;
   WEFT_RETURN_IF_ERROR(Resolve(inputs, evaluation, runtime_, /*notes=*/nullptr).status());
-  // A framework has no arenas.
-  inputs.quick_arenas = runtime_ != nullptr;
+  inputs.quick_arenas = quickly;
   WEFT_ASSIGN_OR_RETURN(const Evaluation made,
                         Evaluate({.inputs = inputs, .evaluation = evaluation, .simulate = false}));
   return MemoryOfProgram(made.program, runtime_);

@@ -39,8 +39,9 @@ class MemoryEstimator {
   // stages, post-validation and offloaded activations.
   absl::StatusOr<PlanMemory> Estimate(const Recipe& recipe, const Plan& plan);
 
-  // Compiles the plan as weft compile does, except for its proof.
-  absl::StatusOr<PlanMemory> Compile(const Recipe& recipe, const Plan& plan) const;
+  // Compiles the plan as weft compile does, except for its proof. If `quickly`, arenas may be some percent higher than
+  // those of weft compile, never lower.
+  absl::StatusOr<PlanMemory> Compile(const Recipe& recipe, const Plan& plan, bool quickly = false) const;
 
   // Device bytes that a plan may use on the device with the least memory; INT64_MAX if no size is stated.
   int64_t capacity() const { return capacity_; }

@@ -106,11 +106,18 @@ RankFigures Extrapolate(const RankFigures& small, const RankFigures& large, doub
   figures.arena = at(small.arena, large.arena);
   figures.host = at(small.host, large.host);
   const sim::FrameworkBytes &one = small.framework, &two = large.framework;
-  figures.framework = {.planned = at(one.planned, two.planned),
-                       .passes = at(one.passes, two.passes),
-                       .update = at(one.update, two.update),
-                       .updates = two.updates,
-                       .rounding = at(one.rounding, two.rounding)};
+  const sim::HeldPeaks &held_one = one.held, &held_two = two.held;
+  figures.framework = {
+      .planned = at(one.planned, two.planned),
+      .persistent = at(one.persistent, two.persistent),
+      .passes = at(one.passes, two.passes),
+      .update = at(one.update, two.update),
+      .updates = two.updates,
+      .held = {at(held_one.planned_microbatches, held_two.planned_microbatches),
+               at(held_one.planned_end, held_two.planned_end),
+               at(held_one.held_microbatches, held_two.held_microbatches), at(held_one.held_end, held_two.held_end)},
+      .drained = two.drained,
+      .rounding = at(one.rounding, two.rounding)};
   return figures;
 }
 
@@ -124,8 +131,6 @@ RankMemory RankMemoryOf(const RankFigures& figures, const Runtime* runtime) {
   memory.device_bytes = memory.planned_bytes;
   if (runtime != nullptr) {
     sim::FrameworkBytes framework = figures.framework;
-    // A higher arena leaves more room for the optimizer step.
-    framework.update -= static_cast<double>(memory.planned_bytes) - framework.planned;
     framework.planned = static_cast<double>(memory.planned_bytes);
     memory.device_bytes = sim::BytesUnder(framework, *runtime);
   }

@@ -24,9 +24,11 @@ struct StageForms {
   std::vector<int32_t> LayersPerRun() const;
 };
 
-// Finds the forms of the stages of a model with these runs. A form has at most `most` layers of each run, so stages
-// that have more of a run than that share a form. `layers_per_stage` covers all layers.
-StageForms FormsOfStages(absl::Span<const LayerRun> runs, absl::Span<const int32_t> layers_per_stage, int32_t most);
+// Finds the forms of the stages of a model with these runs. A form has at most `most` layers of a run if it has no
+// other layers, else at most `most_mixed` of each run. So stages that have more than that share a form.
+// `layers_per_stage` covers all layers.
+StageForms FormsOfStages(absl::Span<const LayerRun> runs, absl::Span<const int32_t> layers_per_stage, int32_t most,
+                         int32_t most_mixed);
 
 }  // namespace weft::planner
 

@@ -6,7 +6,6 @@
 
 #include "proto/util/mesh.h"
 #include "proto/util/units.h"
-#include "simulator/runtime/held_activations.h"
 
 namespace weft::sim {
 namespace {
@@ -119,7 +118,9 @@ WorkspaceBytes Workspaces(const Program& program, const Template& t, const Runti
 
 // Returns the bytes of a rank's tensors beyond the planned bytes; may be negative.
 double TensorsBeside(const FrameworkBytes& bytes) {
-  return bytes.updates ? std::max(bytes.passes, bytes.update) : bytes.passes;
+  const double passes = bytes.passes + HeldBeside(bytes.held);
+  if (!bytes.updates) return passes;
+  return std::max(passes, bytes.update - (bytes.drained ? bytes.planned - bytes.persistent : 0));
 }
 
 // Returns the bytes of a rank in addition to the planned bytes. A negative result saves at most the planned bytes.
@@ -156,14 +157,14 @@ int64_t MostBeside(const Program& program, const Runtime& runtime, bool tensors_
 FrameworkBytes FrameworkBytesOf(const Program& program, const Template& t, const Runtime& runtime) {
   const WorkspaceBytes workspaces = Workspaces(program, t, runtime);
   const double kept = runtime.memory().bytes_per_wide_gradient() * WideGradients(t);
-  FrameworkBytes bytes{.planned = static_cast<double>(t.device_arena_bytes()),
-                       .passes = workspaces.passes + kept + HeldBeside(program, t, runtime),
-                       .updates = workspaces.update > 0,
-                       .rounding = static_cast<double>(Rounding(t, runtime.memory().block_bytes()))};
-  // At the optimizer step, the whole arena except persistent buffers is free, unless the pipeline continues meanwhile.
-  const bool drained = program.steps_per_repetition() == 0;
-  bytes.update = workspaces.update + kept - (drained ? bytes.planned - PersistentBytes(t) : 0);
-  return bytes;
+  return {.planned = static_cast<double>(t.device_arena_bytes()),
+          .persistent = PersistentBytes(t),
+          .passes = workspaces.passes + kept,
+          .update = workspaces.update + kept,
+          .updates = workspaces.update > 0,
+          .held = HeldPeaksOf(program, t, runtime),
+          .drained = program.steps_per_repetition() == 0,
+          .rounding = static_cast<double>(Rounding(t, runtime.memory().block_bytes()))};
 }
 
 int64_t BytesUnder(const FrameworkBytes& bytes, const Runtime& runtime) {

@@ -7,6 +7,7 @@
 
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
+#include "simulator/runtime/held_activations.h"
 
 namespace weft::sim {
 
@@ -23,11 +24,15 @@ int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime);
 // grows linearly with the layers of the rank, so figures of two sizes give those of a third.
 struct FrameworkBytes {
   double planned = 0;
-  // Tensors beyond the planned bytes in forwards and backwards, and in the optimizer step, if that has any. Both may be
-  // negative.
+  double persistent = 0;
+  // Workspace and kept tensors beyond the planned bytes in forwards and backwards, and in the optimizer step, if that
+  // has any. The first may be negative.
   double passes = 0;
   double update = 0;
   bool updates = false;
+  HeldPeaks held;
+  // The pipeline is empty at the optimizer step, so the whole arena except persistent buffers is free.
+  bool drained = true;
   // Of persistent buffers.
   double rounding = 0;
 };
