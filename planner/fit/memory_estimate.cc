@@ -23,36 +23,51 @@
 namespace weft::planner {
 namespace {
 
-// Stages are compiled with this many layers of a run at most, and with one less, if they have more.
-constexpr int32_t kMostLayers = 3;
-// The same for stages with a gathered embedding or head.
-constexpr int32_t kMostBesideLarge = 12;
-
-// Layers of a run that a stage needs beside layers of other runs, until each further layer adds the same. Gradients
-// that are scattered while others are computed keep their bytes as long as they are not twice those of the largest
-// layer (compiler/memory/deferred_lives.h), which may be the embedding.
-int32_t LayersBesideOthers(const ModelGraph& model, absl::Span<const LayerRun> runs, const Plan& plan) {
-  const bool scatters = plan.zero().stage() >= 2 || AxisSize(plan.mesh(), "z") > 1;
-  if (!scatters) return kMostLayers;
-  std::map<std::string, double> elements;
-  for (const GraphParameter& parameter : model.parameters()) {
-    elements[parameter.name()] =
-        std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
-  }
-  std::map<int32_t, double> of_layer;
-  double largest = 0;
-  for (const GraphOp& op : model.ops()) {
-    for (const std::string& input : op.inputs()) {
-      const auto found = elements.find(input);
-      if (found != elements.end()) largest = std::max(largest, of_layer[op.layer()] += found->second);
+// Shortens stages. Each further layer of a run adds the same bytes, with one exception: gradients that are scattered
+// while others are computed keep their bytes until layers with twice the bytes of the largest layer have been computed
+// (compiler/memory/deferred_lives.h). The largest layer may be the embedding, which is worth several blocks. How well
+// these gradients fill the bytes of earlier ones repeats with that many layers.
+class Shortener {
+ public:
+  Shortener(const ModelGraph& model, absl::Span<const LayerRun> runs, const Plan& plan) {
+    if (plan.zero().stage() < 2 && AxisSize(plan.mesh(), "z") == 1) return;
+    std::map<std::string, double> elements;
+    for (const GraphParameter& parameter : model.parameters()) {
+      elements[parameter.name()] =
+          std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
+    }
+    std::map<int32_t, double> of_layer;
+    double largest = 0;
+    for (const GraphOp& op : model.ops()) {
+      for (const std::string& input : op.inputs()) {
+        const auto found = elements.find(input);
+        if (found != elements.end()) largest = std::max(largest, of_layer[op.layer()] += found->second);
+      }
+    }
+    for (const LayerRun& run : runs) {
+      if (run.layers == 1) continue;
+      const double layers = std::min<double>(kMostPeriod, 2 * largest / std::max(1.0, of_layer[run.first]));
+      period_ = std::max(period_, static_cast<int32_t>(layers));
     }
   }
-  double layers = 0;
-  for (const LayerRun& run : runs) {
-    if (run.layers > 1) layers = std::max(layers, 2 * largest / std::max(1.0, of_layer[run.first]));
+
+  // The layers of a run that are compiled, and those of a second, shorter program, which differ only for stages that
+  // have more layers.
+  int32_t Large(int32_t layers, bool mixed) const {
+    if (!mixed || period_ == 1) return std::min(layers, kMost);
+    const int32_t least = period_ + kMost;
+    return layers <= least ? layers : least + (layers - least) % period_;
   }
-  return std::clamp(static_cast<int32_t>(std::ceil(std::min(layers, 1e6))) + 2, kMostLayers, kMostBesideLarge);
-}
+  int32_t Small(int32_t layers, bool mixed) const {
+    const int32_t large = Large(layers, mixed);
+    return large == layers ? layers : large - (mixed ? period_ : 1);
+  }
+
+ private:
+  static constexpr int32_t kMost = 3;
+  static constexpr int32_t kMostPeriod = 12;
+  int32_t period_ = 1;
+};
 
 int64_t UsableOnEvery(const Cluster& cluster) {
   int64_t usable = UsableBytes(cluster.device());
@@ -115,6 +130,8 @@ ShortSchedule Shorten(const PlanInputs& inputs) {
   for (const int times : {1, 2, 3, 4, 8}) {
     const int microbatches = std::max(2, times * ranks);
     if (microbatches >= inputs.microbatches) break;
+    // Stages of several lanes differ, so the number of activations does not tell which ones a rank holds.
+    if (inputs.schedule.lanes > 1 && times < 4) continue;
     absl::StatusOr<PipelineSchedule> fewer = ScheduleOf(ChoiceOf(inputs.plan.schedule(), ranks, microbatches, {}));
     if (!fewer.ok()) continue;
     if (!held) held = MostHeld(inputs.schedule);
@@ -246,9 +263,10 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
     std::vector<RankFigures> ranks;
     std::vector<int32_t> layers_of_stage;
   };
-  const int32_t beside_others = LayersBesideOthers(model_, runs_, inputs.plan);
-  const auto with_less = [&](int32_t less) -> absl::StatusOr<Sized> {
-    const StageForms forms = FormsOfStages(runs_, layers_per_stage, kMostLayers - less, beside_others - less);
+  const Shortener shortener(model_, runs_, inputs.plan);
+  const auto shortened_to = [&](int32_t (Shortener::*length)(int32_t, bool) const) -> absl::StatusOr<Sized> {
+    const StageForms forms = FormsOfStages(
+        runs_, layers_per_stage, [&](int32_t layers, bool mixed) { return (shortener.*length)(layers, mixed); });
     std::string key = absl::StrCat(KeyOf(inputs), backwards.whole, backwards.split);
     for (const std::vector<int32_t>& form : forms.layers) absl::StrAppend(&key, ";", absl::StrJoin(form, ","));
     auto found = forms_.find(key);
@@ -271,7 +289,7 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
     for (const int form : forms.form_of_stage) sized.layers_of_stage.push_back(of_form[form]);
     return sized;
   };
-  WEFT_ASSIGN_OR_RETURN(const Sized large, with_less(0));
+  WEFT_ASSIGN_OR_RETURN(const Sized large, shortened_to(&Shortener::Large));
   PlanMemory memory;
   memory.basis = Basis::kEstimated;
   std::optional<Sized> small;
@@ -283,7 +301,7 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
     RankFigures figures = large.ranks[rank];
     if (all > of_large) {
       if (!small) {
-        WEFT_ASSIGN_OR_RETURN(small, with_less(1));
+        WEFT_ASSIGN_OR_RETURN(small, shortened_to(&Shortener::Small));
       }
       const double step = of_large - layers(small->layers_of_stage);
       figures = Extrapolate(small->ranks[rank], figures, step > 0 ? (all - of_large) / step : 0);

@@ -19,8 +19,8 @@ std::vector<int32_t> StageForms::LayersPerRun() const {
   return sums;
 }
 
-StageForms FormsOfStages(absl::Span<const LayerRun> runs, absl::Span<const int32_t> layers_per_stage, int32_t most,
-                         int32_t most_mixed) {
+StageForms FormsOfStages(absl::Span<const LayerRun> runs, absl::Span<const int32_t> layers_per_stage,
+                         ShortenFn shorten) {
   StageForms forms;
   int32_t begin = 0;
   for (const int32_t layers : layers_per_stage) {
@@ -31,7 +31,7 @@ StageForms FormsOfStages(absl::Span<const LayerRun> runs, absl::Span<const int32
       form.push_back(std::max(0, to - from));
     }
     const bool mixed = std::count(form.begin(), form.end(), 0) + 1 < static_cast<int>(form.size());
-    for (int32_t& count : form) count = std::min(count, mixed ? most_mixed : most);
+    for (int32_t& count : form) count = count == 0 ? 0 : shorten(count, mixed);
     begin = end;
     const auto found = std::find(forms.layers.begin(), forms.layers.end(), form);
     forms.form_of_stage.push_back(static_cast<int>(found - forms.layers.begin()));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "planner/search/layer_runs.h"
 
@@ -14,8 +15,8 @@ namespace weft::planner {
 struct StageForms {
   // By form, in the order of the first stage of each: the number of layers of every run.
   //
-  //   embedding, 8 equal blocks, head on 4 stages, most = 2:    1 2 0 | 0 2 0 | 0 2 1
-  //   layers_per_stage 3 2 2 3                                  form_of_stage 0 1 1 2
+  //   embedding, 8 equal blocks, head on 4 stages, shortened to 2:  1 2 0 | 0 2 0 | 0 2 1
+  //   layers_per_stage 3 2 2 3                                      form_of_stage 0 1 1 2
   std::vector<std::vector<int32_t>> layers;
   std::vector<int> form_of_stage;
 
@@ -24,11 +25,13 @@ struct StageForms {
   std::vector<int32_t> LayersPerRun() const;
 };
 
-// Finds the forms of the stages of a model with these runs. A form has at most `most` layers of a run if it has no
-// other layers, else at most `most_mixed` of each run. So stages that have more than that share a form.
-// `layers_per_stage` covers all layers.
-StageForms FormsOfStages(absl::Span<const LayerRun> runs, absl::Span<const int32_t> layers_per_stage, int32_t most,
-                         int32_t most_mixed);
+// Returns the number of layers of a run that the form of a stage has, for a stage that has `layers` of the run.
+// `mixed`: the stage also has layers of other runs.
+using ShortenFn = absl::FunctionRef<int32_t(int32_t layers, bool mixed)>;
+
+// Finds the forms of the stages of a model with these runs. `layers_per_stage` covers all layers.
+StageForms FormsOfStages(absl::Span<const LayerRun> runs, absl::Span<const int32_t> layers_per_stage,
+                         ShortenFn shorten);
 
 }  // namespace weft::planner
 
