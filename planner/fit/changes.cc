@@ -77,8 +77,7 @@ class Tries {
     if (!estimate.ok() && !absl::IsUnimplemented(estimate.status())) return TryOutcome::kRefused;
     if (estimate.ok()) {
       const int64_t bytes = BytesOf(*estimate, plan);
-      // With FIT, fewer layers than the estimate says may be enough, never more than all of them.
-      if (bytes <= surely_ || bytes > shortage_.capacity) return bytes;
+      if (bytes <= surely_ || bytes > shortage_.capacity || FitsIfAllIsRecomputed(recipe, plan)) return bytes;
     }
     if (compilations_ >= kMostCompiled) return TryOutcome::kTooLong;
     ++compilations_;
@@ -86,6 +85,14 @@ class Tries {
     if (!compiled.ok()) return TryOutcome::kRefused;
     compiled_.insert(key);
     return BytesOf(*compiled, plan);
+  }
+
+  // True for a plan with recompute FIT that surely fits if all layers are recomputed. FIT then fits too, with fewer.
+  bool FitsIfAllIsRecomputed(const Recipe& recipe, Plan plan) {
+    if (plan.recompute().mode() != Recompute::FIT) return false;
+    plan.mutable_recompute()->set_mode(Recompute::FULL);
+    const absl::StatusOr<PlanMemory> all = estimator_.Estimate(recipe, plan);
+    return all.ok() && BytesOf(*all, plan) <= surely_;
   }
 
   int64_t BytesOf(const PlanMemory& memory, const Plan& plan) const {

@@ -60,7 +60,7 @@ absl::StatusOr<PlanInputs> ShortInputs(const PlanInputs& inputs, ModelGraph mode
 
 }  // namespace
 
-absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, absl::Span<const LayerRun> runs, const StageForms& forms,
+absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, const ModelRuns& model, const StageForms& forms,
                                      BackwardForms backwards) {
   Plan plan = inputs.plan;
   const size_t ranks = forms.layers.size();
@@ -71,12 +71,13 @@ absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, absl::Span<const 
   const std::vector<int32_t> layers = forms.LayersPerForm();
   plan.mutable_partition()->mutable_layers_per_stage()->Assign(layers.begin(), layers.end());
   WEFT_ASSIGN_OR_RETURN(const PlanInputs form_inputs,
-                        ShortInputs(inputs, ShortenRuns(inputs.model, runs, forms.LayersPerRun()), plan));
+                        ShortInputs(inputs, ShortenRuns(model.model, model.runs, forms.LayersPerRun()), plan));
   WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(form_inputs));
   return LowerPlan(form_inputs, cost, /*evaluation=*/false, /*layers_per_stage=*/nullptr, /*notes=*/nullptr);
 }
 
-absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, absl::Span<const LayerRun> runs) {
+absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, const ModelRuns& model,
+                                    const std::vector<LayerRun>& runs) {
   Plan plan = inputs.plan;
   SetPipe(1, plan.mutable_mesh());
   plan.clear_schedule();
@@ -84,7 +85,7 @@ absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, absl::Span<const L
   std::vector<int32_t> most;
   for (const LayerRun& run : runs) most.push_back(std::min(run.layers, kMeasured));
   WEFT_ASSIGN_OR_RETURN(const PlanInputs short_inputs,
-                        ShortInputs(inputs, ShortenRuns(inputs.model, runs, most), plan));
+                        ShortInputs(inputs, ShortenRuns(model.model, model.runs, most), plan));
   WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(short_inputs));
   WEFT_ASSIGN_OR_RETURN(const MeasuredLayers measured, MeasureLayersOf(short_inputs, cost));
   CutCosts costs;

@@ -31,6 +31,7 @@ class Shortener {
  public:
   Shortener(const ModelGraph& model, absl::Span<const LayerRun> runs, const Plan& plan) {
     if (plan.zero().stage() < 2 && AxisSize(plan.mesh(), "z") == 1) return;
+    most_ = 3;
     std::map<std::string, double> elements;
     for (const GraphParameter& parameter : model.parameters()) {
       elements[parameter.name()] =
@@ -54,8 +55,8 @@ class Shortener {
   // The layers of a run that are compiled, and those of a second, shorter program, which differ only for stages that
   // have more layers.
   int32_t Large(int32_t layers, bool mixed) const {
-    if (!mixed || period_ == 1) return std::min(layers, kMost);
-    const int32_t least = period_ + kMost;
+    if (!mixed || period_ == 1) return std::min(layers, most_);
+    const int32_t least = period_ + most_;
     return layers <= least ? layers : least + (layers - least) % period_;
   }
   int32_t Small(int32_t layers, bool mixed) const {
@@ -64,8 +65,9 @@ class Shortener {
   }
 
  private:
-  static constexpr int32_t kMost = 3;
   static constexpr int32_t kMostPeriod = 12;
+  // Gathers that run ahead need a layer more.
+  int32_t most_ = 2;
   int32_t period_ = 1;
 };
 
@@ -75,6 +77,19 @@ int64_t UsableOnEvery(const Cluster& cluster) {
     if (other.has_device()) usable = std::min(usable, UsableBytes(other.device()));
   }
   return usable;
+}
+
+// Layers of each run that a form pipeline mostly needs at most.
+constexpr int32_t kShortModel = 24;
+
+std::vector<LayerRun> ShortRuns(const std::vector<LayerRun>& runs) {
+  std::vector<LayerRun> shortened;
+  int32_t first = 0;
+  for (const LayerRun& run : runs) {
+    shortened.push_back({first, std::min(run.layers, kShortModel)});
+    first += shortened.back().layers;
+  }
+  return shortened;
 }
 
 // Why the lists of ranks cannot stand for the program of this plan; OK if they can.
@@ -183,6 +198,8 @@ MemoryEstimator::MemoryEstimator(const ModelGraph& model, const Cluster& cluster
       cost_(std::move(cost)),
       runtime_(runtime),
       runs_(RunsOfLayers(model)),
+      short_model_(ShortenRuns(model, runs_, kShortModel)),
+      short_runs_(ShortRuns(runs_)),
       capacity_(UsableOnEvery(cluster)) {}
 
 absl::StatusOr<PlanMemory> MemoryEstimator::Estimate(const Recipe& recipe, const Plan& plan) {
@@ -248,7 +265,8 @@ absl::StatusOr<std::vector<int32_t>> MemoryEstimator::CutOf(const PlanInputs& in
   if (stages == layers) return std::vector<int32_t>(layers, 1);
   const std::string key = KeyOf(inputs);
   auto found = cut_costs_.find(key);
-  if (found == cut_costs_.end()) found = cut_costs_.emplace(key, CutCostsOf(inputs, runs_)).first;
+  if (found == cut_costs_.end())
+    found = cut_costs_.emplace(key, CutCostsOf(inputs, {short_model_, short_runs_}, runs_)).first;
   WEFT_RETURN_IF_ERROR(found->second.status());
   return BalancedPartition(found->second->layers, stages, {.layers = found->second->recompute, .every = 1});
 }
@@ -270,7 +288,12 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
     std::string key = absl::StrCat(KeyOf(inputs), backwards.whole, backwards.split);
     for (const std::vector<int32_t>& form : forms.layers) absl::StrAppend(&key, ";", absl::StrJoin(form, ","));
     auto found = forms_.find(key);
-    if (found == forms_.end()) found = forms_.emplace(key, CompileForms(inputs, runs_, forms, backwards)).first;
+    if (found == forms_.end()) {
+      const std::vector<int32_t> needed = forms.LayersPerRun();
+      const bool is_short = *std::max_element(needed.begin(), needed.end()) <= kShortModel;
+      const ModelRuns model = is_short ? ModelRuns{short_model_, short_runs_} : ModelRuns{model_, runs_};
+      found = forms_.emplace(key, CompileForms(inputs, model, forms, backwards)).first;
+    }
     WEFT_RETURN_IF_ERROR(found->second.status());
     const Program& compiled = *found->second;
     WEFT_ASSIGN_OR_RETURN(const std::vector<StageParts> parts, PartsOfForms(compiled));

@@ -56,6 +56,9 @@ class MemoryEstimator {
   const std::string cost_;
   const Runtime* const runtime_;
   const std::vector<LayerRun> runs_;
+  // The model with as many layers of each run as a form pipeline mostly needs. Shortening it takes less time.
+  const ModelGraph short_model_;
+  const std::vector<LayerRun> short_runs_;
   const int64_t capacity_;
   // By the plan's fields that matter.
   std::map<std::string, absl::StatusOr<CutCosts>> cut_costs_;
