@@ -73,7 +73,7 @@ class Tries {
  private:
   TriedBytes Find(const Recipe& recipe, const Plan& plan, const std::string& key) {
     if (StatesDoNotFit(recipe, plan)) return TryOutcome::kDoesNotFit;
-    const absl::StatusOr<PlanMemory> estimate = estimator_.Estimate(recipe, plan);
+    const absl::StatusOr<PlanMemory> estimate = estimator_.Estimate(recipe, plan, /*fullest_only=*/!shortage_.host);
     if (!estimate.ok() && !absl::IsUnimplemented(estimate.status())) return TryOutcome::kRefused;
     if (estimate.ok()) {
       const int64_t bytes = BytesOf(*estimate, plan);
@@ -91,7 +91,7 @@ class Tries {
   bool FitsIfAllIsRecomputed(const Recipe& recipe, Plan plan) {
     if (plan.recompute().mode() != Recompute::FIT) return false;
     plan.mutable_recompute()->set_mode(Recompute::FULL);
-    const absl::StatusOr<PlanMemory> all = estimator_.Estimate(recipe, plan);
+    const absl::StatusOr<PlanMemory> all = estimator_.Estimate(recipe, plan, /*fullest_only=*/!shortage_.host);
     return all.ok() && BytesOf(*all, plan) <= surely_;
   }
 
@@ -102,7 +102,8 @@ class Tries {
   // Saves the estimate of a plan whose states alone are too large.
   bool StatesDoNotFit(const Recipe& recipe, const Plan& plan) const {
     if (shortage_.host || options_.runtime != nullptr) return false;
-    const absl::StatusOr<PlanInputs> inputs = ResolveInputs(options_.model, recipe, plan, options_.cluster, nullptr);
+    const absl::StatusOr<PlanInputs> inputs =
+        ResolveInputs(estimator_.short_model(), recipe, plan, options_.cluster, nullptr);
     return inputs.ok() && LeastStateBytes(inputs->recipe, inputs->plan, parameters_) > shortage_.capacity;
   }
 
@@ -186,7 +187,8 @@ std::vector<FitChange> RelaxationsOf(const FitOptions& options, MemoryEstimator*
   const auto attempt = [&](const std::string& setting) {
     const auto changed = Changed(options, {setting});
     if (!changed) return false;
-    const absl::StatusOr<PlanMemory> memory = estimator->Estimate(changed->first, changed->second);
+    const absl::StatusOr<PlanMemory> memory =
+        estimator->Estimate(changed->first, changed->second, /*fullest_only=*/true);
     if (!memory.ok() || memory->MostDeviceBytes() > surely) return false;
     FitChange change;
     change.set_settings(FlagsOf({setting}));

@@ -106,16 +106,15 @@ class Search {
 
   // Fills in the bytes of a plan. Returns true if it surely fits.
   bool Try(Tried* tried) {
-    const auto inputs = ResolveInputs(in_.model, tried->recipe, tried->plan, in_.cluster, /*notes=*/nullptr);
-    if (!inputs.ok()) return Refuse(inputs.status());
-    if (in_.runtime == nullptr) {
+    const auto inputs = ResolveInputs(estimator_.short_model(), tried->recipe, tried->plan, in_.cluster, nullptr);
+    if (inputs.ok() && in_.runtime == nullptr) {
       const int64_t least = LeastStateBytes(inputs->recipe, inputs->plan, parameters_);
       if (least > estimator_.capacity()) {
         NoteNearest(*tried, least);
         return false;
       }
     }
-    absl::StatusOr<PlanMemory> memory = estimator_.Estimate(tried->recipe, tried->plan);
+    absl::StatusOr<PlanMemory> memory = estimator_.Estimate(tried->recipe, tried->plan, /*fullest_only=*/true);
     if (absl::IsUnimplemented(memory.status())) memory = estimator_.Compile(tried->recipe, tried->plan);
     if (!memory.ok()) return Refuse(memory.status());
     tried->bytes = memory->MostDeviceBytes();

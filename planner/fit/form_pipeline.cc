@@ -70,6 +70,8 @@ absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, const ModelRuns& 
   plan.mutable_schedule()->set_definition(DefinitionOf(ranks, backwards));
   const std::vector<int32_t> layers = forms.LayersPerForm();
   plan.mutable_partition()->mutable_layers_per_stage()->Assign(layers.begin(), layers.end());
+  // The resolved plan states both sizes of buckets, of which a plan may state one.
+  if (plan.offload().optimizer()) plan.clear_gradient_bucket_bytes();
   WEFT_ASSIGN_OR_RETURN(const PlanInputs form_inputs,
                         ShortInputs(inputs, ShortenRuns(model.model, model.runs, forms.LayersPerRun()), plan));
   WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(form_inputs));

@@ -177,6 +177,28 @@ int64_t LayersOfRank(const PipelineSchedule& schedule, int rank, const std::vect
   return layers;
 }
 
+// By rank: whether it holds the most microbatches of all ranks whose stages have as many layers, or an end of the
+// model.
+std::vector<bool> FullestOfEachForm(const PipelineSchedule& schedule, const std::vector<int32_t>& layers_per_stage) {
+  const std::vector<int64_t> held = MostHeld(schedule);
+  std::map<std::vector<int32_t>, size_t> fullest;
+  for (size_t rank = 0; rank < held.size(); ++rank) {
+    std::vector<int32_t> form;
+    for (const std::vector<int>& lane : schedule.placement) {
+      for (size_t stage = 0; stage < lane.size(); ++stage) {
+        if (lane[stage] != static_cast<int>(rank)) continue;
+        const bool is_end = stage == 0 || stage + 1 == lane.size();
+        form.push_back(is_end ? -1 - static_cast<int32_t>(stage) : layers_per_stage[stage]);
+      }
+    }
+    const auto [found, is_new] = fullest.try_emplace(std::move(form), rank);
+    if (!is_new && held[rank] > held[found->second]) found->second = rank;
+  }
+  std::vector<bool> wanted(held.size());
+  for (const auto& [form, rank] : fullest) wanted[rank] = true;
+  return wanted;
+}
+
 // The plan's fields that matter for a form pipeline, as text.
 std::string KeyOf(const PlanInputs& inputs) {
   Plan plan = inputs.plan;
@@ -202,31 +224,37 @@ MemoryEstimator::MemoryEstimator(const ModelGraph& model, const Cluster& cluster
       short_runs_(ShortRuns(runs_)),
       capacity_(UsableOnEvery(cluster)) {}
 
-absl::StatusOr<PlanMemory> MemoryEstimator::Estimate(const Recipe& recipe, const Plan& plan) {
-  if (plan.recompute().mode() == Recompute::FIT) return EstimateFit(recipe, plan);
+absl::StatusOr<PlanInputs> MemoryEstimator::Resolved(const Recipe& recipe, const Plan& plan) const {
+  absl::StatusOr<PlanInputs> inputs = ResolveInputs(short_model_, recipe, plan, cluster_, /*notes=*/nullptr);
+  // More stages than the short model has layers, or an error that must name the whole model.
+  if (!inputs.ok()) inputs = ResolveInputs(model_, recipe, plan, cluster_, /*notes=*/nullptr);
+  if (inputs.ok()) inputs->cost = cost_;
+  return inputs;
+}
+
+absl::StatusOr<PlanMemory> MemoryEstimator::Estimate(const Recipe& recipe, const Plan& plan, bool fullest_only) {
+  if (plan.recompute().mode() == Recompute::FIT) return EstimateFit(recipe, plan, fullest_only);
   Plan least = plan;
   // Chosen only if more memory is free.
   if (least.zero().reshard() == Zero::BY_BENEFIT) least.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
   if (least.transfer_placement() == FASTEST) least.set_transfer_placement(EARLY);
-  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model_, recipe, least, cluster_, /*notes=*/nullptr));
-  inputs.cost = cost_;
+  WEFT_ASSIGN_OR_RETURN(const PlanInputs inputs, Resolved(recipe, least));
   WEFT_RETURN_IF_ERROR(CheckExpressible(inputs));
   WEFT_ASSIGN_OR_RETURN(const std::vector<int32_t> cut, CutOf(inputs));
-  return EstimateWith(inputs, cut);
+  return EstimateWith(inputs, cut, fullest_only);
 }
 
-absl::StatusOr<PlanMemory> MemoryEstimator::EstimateFit(const Recipe& recipe, const Plan& plan) {
+absl::StatusOr<PlanMemory> MemoryEstimator::EstimateFit(const Recipe& recipe, const Plan& plan, bool fullest_only) {
   Plan none = plan;
   none.clear_recompute();
-  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model_, recipe, none, cluster_, /*notes=*/nullptr));
-  inputs.cost = cost_;
+  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, Resolved(recipe, none));
   WEFT_RETURN_IF_ERROR(CheckExpressible(inputs));
   // The compiler keeps the cut of the plan that recomputes nothing.
   WEFT_ASSIGN_OR_RETURN(const std::vector<int32_t> cut, CutOf(inputs));
-  WEFT_ASSIGN_OR_RETURN(PlanMemory memory, EstimateWith(inputs, cut));
+  WEFT_ASSIGN_OR_RETURN(PlanMemory memory, EstimateWith(inputs, cut, fullest_only));
   if (memory.MostDeviceBytes() <= capacity_) return memory;
   inputs.plan.mutable_recompute()->set_mode(Recompute::FULL);
-  WEFT_ASSIGN_OR_RETURN(const PlanMemory all, EstimateWith(inputs, cut));
+  WEFT_ASSIGN_OR_RETURN(const PlanMemory all, EstimateWith(inputs, cut, fullest_only));
   for (size_t rank = 0; rank < memory.ranks.size(); ++rank) {
     RankMemory& own = memory.ranks[rank];
     const int64_t over = own.device_bytes - capacity_, saved = own.device_bytes - all.ranks[rank].device_bytes;
@@ -272,7 +300,8 @@ absl::StatusOr<std::vector<int32_t>> MemoryEstimator::CutOf(const PlanInputs& in
 }
 
 absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& inputs,
-                                                         const std::vector<int32_t>& layers_per_stage) {
+                                                         const std::vector<int32_t>& layers_per_stage,
+                                                         bool fullest_only) {
   const ShortSchedule shortened = Shorten(inputs);
   const PipelineSchedule& schedule = shortened.schedule;
   const BackwardForms backwards = BackwardsOf(schedule);
@@ -282,6 +311,8 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
     std::vector<int32_t> layers_of_stage;
   };
   const Shortener shortener(model_, runs_, inputs.plan);
+  const std::vector<bool> wanted =
+      fullest_only ? FullestOfEachForm(schedule, layers_per_stage) : std::vector<bool>(schedule.order.size(), true);
   const auto shortened_to = [&](int32_t (Shortener::*length)(int32_t, bool) const) -> absl::StatusOr<Sized> {
     const StageForms forms = FormsOfStages(
         runs_, layers_per_stage, [&](int32_t layers, bool mixed) { return (shortener.*length)(layers, mixed); });
@@ -304,7 +335,8 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
                 .form_of_stage = forms.form_of_stage,
                 .schedule = schedule,
                 .plan = inputs.plan,
-                .microbatches = shortened.microbatches},
+                .microbatches = shortened.microbatches,
+                .wanted = wanted},
                &lists);
     Sized sized;
     for (const Template& t : lists.templates()) sized.ranks.push_back(FiguresOf(lists, t, runtime_));
@@ -316,7 +348,9 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
   PlanMemory memory;
   memory.basis = Basis::kEstimated;
   std::optional<Sized> small;
+  memory.ranks.resize(large.ranks.size());
   for (size_t rank = 0; rank < large.ranks.size(); ++rank) {
+    if (!wanted[rank]) continue;
     const auto layers = [&](const std::vector<int32_t>& of_stage) {
       return static_cast<double>(LayersOfRank(schedule, static_cast<int>(rank), of_stage));
     };
@@ -329,7 +363,7 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
       const double step = of_large - layers(small->layers_of_stage);
       figures = Extrapolate(small->ranks[rank], figures, step > 0 ? (all - of_large) / step : 0);
     }
-    memory.ranks.push_back(RankMemoryOf(figures, runtime_));
+    memory.ranks[rank] = RankMemoryOf(figures, runtime_);
   }
   return memory;
 }

@@ -37,18 +37,27 @@ class MemoryEstimator {
   // Errors: those of the compiler for inputs that it refuses; Unimplemented for plans that only the compiler can tell:
   // schedules without a flush or a static order, forward halves, layers that are named one by one, layers that skip
   // stages, post-validation and offloaded activations.
-  absl::StatusOr<PlanMemory> Estimate(const Recipe& recipe, const Plan& plan);
+  //
+  // `fullest_only`: of ranks whose stages have the same forms, only the one that holds the most microbatches is
+  // estimated; the others count as empty. That takes less time for long pipelines.
+  absl::StatusOr<PlanMemory> Estimate(const Recipe& recipe, const Plan& plan, bool fullest_only = false);
 
   // Compiles the plan as weft compile does, except for its proof. If `quickly`, arenas may be some percent higher than
   // those of weft compile, never lower.
   absl::StatusOr<PlanMemory> Compile(const Recipe& recipe, const Plan& plan, bool quickly = false) const;
 
+  // The model with fewer layers of each run.
+  const ModelGraph& short_model() const { return short_model_; }
+
   // Device bytes that a plan may use on the device with the least memory; INT64_MAX if no size is stated.
   int64_t capacity() const { return capacity_; }
 
  private:
-  absl::StatusOr<PlanMemory> EstimateFit(const Recipe& recipe, const Plan& plan);
-  absl::StatusOr<PlanMemory> EstimateWith(const PlanInputs& inputs, const std::vector<int32_t>& layers_per_stage);
+  // Resolves the inputs with the short model if that is enough.
+  absl::StatusOr<PlanInputs> Resolved(const Recipe& recipe, const Plan& plan) const;
+  absl::StatusOr<PlanMemory> EstimateFit(const Recipe& recipe, const Plan& plan, bool fullest_only);
+  absl::StatusOr<PlanMemory> EstimateWith(const PlanInputs& inputs, const std::vector<int32_t>& layers_per_stage,
+                                          bool fullest_only);
   absl::StatusOr<std::vector<int32_t>> CutOf(const PlanInputs& inputs);
 
   const ModelGraph& model_;

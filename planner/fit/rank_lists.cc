@@ -67,6 +67,15 @@ class RankList {
 
   void Write() {
     const std::vector<Slot>& order = in_.schedule.order[rank_];
+    std::set<int> stages;
+    for (const Slot& slot : order) stages.insert(slot.stage);
+    // Some persistent buffers take turns over the microbatches, so no action shows all of them.
+    for (const int stage : stages) {
+      const Template& of = *PartsOf(stage).of;
+      for (int32_t b = 0; b < of.buffers_size(); ++b) {
+        if (of.buffers(b).persistent()) Persistent(stage, b);
+      }
+    }
     FindReaders(order);
     // The releases of the first action of a pair, which runs as one action with the second.
     std::vector<int32_t> held;
@@ -82,7 +91,7 @@ class RankList {
         for (const int32_t buffer : sent) t_->mutable_body()->rbegin()->add_releases(buffer);
       }
     }
-    WriteEnd();
+    WriteEnd(stages);
   }
 
  private:
@@ -266,9 +275,7 @@ class RankList {
 
   // Writes the end of the step of all stages of the rank: first all that comes before the update, then the update, then
   // the rest. The update of all stages is one action, unless it goes bucket by bucket.
-  void WriteEnd() {
-    std::set<int> stages;
-    for (const Slot& slot : in_.schedule.order[rank_]) stages.insert(slot.stage);
+  void WriteEnd(const std::set<int>& stages) {
     const auto copy = [&](size_t StageParts::* begin, size_t StageParts::* end) {
       for (const int stage : stages) {
         const StageParts& parts = PartsOf(stage);
@@ -349,7 +356,9 @@ void WriteLists(const ListsRequest& request, Program* program) {
   const std::set<int32_t> shared = SharedTensors(request.parts);
   google::protobuf::RepeatedPtrField<Template> templates;
   for (size_t rank = 0; rank < request.schedule.order.size(); ++rank) {
-    RankList(request, wide, shared, static_cast<int>(rank), program, templates.Add()).Write();
+    Template* t = templates.Add();
+    if (!request.wanted.empty() && !request.wanted[rank]) continue;
+    RankList(request, wide, shared, static_cast<int>(rank), program, t).Write();
   }
   for (Template& t : templates) t.set_device_arena_bytes(FullestMoment(t));
   program->mutable_templates()->Swap(&templates);

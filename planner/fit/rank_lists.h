@@ -24,6 +24,8 @@ struct ListsRequest {
   const Plan& plan;
   // Microbatches of the schedule in an iteration.
   int microbatches = 1;
+  // By pipe rank: whether to write its list; the others stay empty. Empty = all.
+  std::vector<bool> wanted = {};
 };
 
 // Replaces the templates of `program` (which has the segments of the forms) by one per pipe rank, in order. Buffers
