@@ -28,7 +28,7 @@ fit, simulated = json.load(open("fit.json")), json.load(open("simulated.json"))
 assert fit["runtime"] == sys.argv[1] == simulated["runtime"], fit["runtime"]
 assert fit["basis"] == "COMPILED" and fit["devices"] == 4 and fit["fits"] == simulated["fits"]
 assert set(fit) == {"schema_version", "runtime", "model", "cluster", "devices", "fits", "basis", "stages",
-                    "headroom_bytes", "planned_host_bytes", "host_capacity_bytes", "remedies", "relaxations", "fewest"}
+                    "headroom_bytes", "planned_host_bytes", "host_capacity_bytes", "remedies", "relaxations", "fewest", "error"}
 assert fit["fewest"] is None
 everything = [s["planned_bytes"] + s["reserve_bytes"] for s in fit["stages"]]
 assert max(everything) == simulated["device_bytes"], (everything, simulated["device_bytes"])

@@ -53,11 +53,7 @@ std::string FlagsOf(const std::vector<std::string>& settings) {
 class Tries {
  public:
   Tries(const FitOptions& options, const Shortage& shortage, MemoryEstimator* estimator)
-      : options_(options),
-        shortage_(shortage),
-        estimator_(*estimator),
-        parameters_(ParametersOf(options.model)),
-        surely_(static_cast<int64_t>(static_cast<double>(shortage.capacity) / (1 + kEstimateError))) {}
+      : options_(options), shortage_(shortage), estimator_(*estimator), parameters_(ParametersOf(options.model)) {}
 
   int64_t parameters() const { return parameters_; }
 
@@ -77,7 +73,8 @@ class Tries {
     if (!estimate.ok() && !absl::IsUnimplemented(estimate.status())) return TryOutcome::kRefused;
     if (estimate.ok()) {
       const int64_t bytes = BytesOf(*estimate, plan);
-      if (bytes <= surely_ || bytes > shortage_.capacity || FitsIfAllIsRecomputed(recipe, plan)) return bytes;
+      const bool surely = shortage_.host ? bytes <= shortage_.capacity : estimate->SurelyEnough() <= shortage_.capacity;
+      if (surely || bytes > shortage_.capacity || FitsIfAllIsRecomputed(recipe, plan)) return bytes;
     }
     if (compilations_ >= kMostCompiled) return TryOutcome::kTooLong;
     ++compilations_;
@@ -92,7 +89,7 @@ class Tries {
     if (plan.recompute().mode() != Recompute::FIT) return false;
     plan.mutable_recompute()->set_mode(Recompute::FULL);
     const absl::StatusOr<PlanMemory> all = estimator_.Estimate(recipe, plan, /*fullest_only=*/!shortage_.host);
-    return all.ok() && BytesOf(*all, plan) <= surely_;
+    return all.ok() && !shortage_.host && all->SurelyEnough() <= shortage_.capacity;
   }
 
   int64_t BytesOf(const PlanMemory& memory, const Plan& plan) const {
@@ -111,8 +108,6 @@ class Tries {
   const Shortage shortage_;
   MemoryEstimator& estimator_;
   const int64_t parameters_;
-  // A plan whose estimate is not above this fits.
-  const int64_t surely_;
   int compilations_ = 0;
   std::map<std::string, TriedBytes> tried_;
   std::set<std::string> compiled_;
@@ -181,7 +176,6 @@ std::vector<FitChange> RemediesOf(const FitOptions& options, const Shortage& sho
 
 std::vector<FitChange> RelaxationsOf(const FitOptions& options, MemoryEstimator* estimator) {
   const int64_t capacity = estimator->capacity();
-  const auto surely = static_cast<int64_t>(static_cast<double>(capacity) / (1 + kEstimateError));
   std::vector<FitChange> changes;
   // Returns true if the change fits and is noted.
   const auto attempt = [&](const std::string& setting) {
@@ -189,7 +183,7 @@ std::vector<FitChange> RelaxationsOf(const FitOptions& options, MemoryEstimator*
     if (!changed) return false;
     const absl::StatusOr<PlanMemory> memory =
         estimator->Estimate(changed->first, changed->second, /*fullest_only=*/true);
-    if (!memory.ok() || memory->MostDeviceBytes() > surely) return false;
+    if (!memory.ok() || memory->SurelyEnough() > capacity) return false;
     FitChange change;
     change.set_settings(FlagsOf({setting}));
     change.set_bytes(memory->MostDeviceBytes());

@@ -35,9 +35,7 @@ struct Tried {
 class Search {
  public:
   explicit Search(const FitOptions& options)
-      : in_(options),
-        estimator_(options.model, options.cluster, options.cost, options.runtime),
-        surely_(static_cast<int64_t>(static_cast<double>(estimator_.capacity()) / (1 + kEstimateError))) {
+      : in_(options), estimator_(options.model, options.cluster, options.cost, options.runtime) {
     double parameters = 0;
     for (const GraphParameter& parameter : options.model.parameters()) {
       parameters += std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
@@ -119,7 +117,7 @@ class Search {
     if (!memory.ok()) return Refuse(memory.status());
     tried->bytes = memory->MostDeviceBytes();
     NoteNearest(*tried, tried->bytes);
-    return tried->bytes <= surely_;
+    return memory->SurelyEnough() <= estimator_.capacity();
   }
 
   bool Refuse(const absl::Status& status) {
@@ -188,8 +186,6 @@ class Search {
   const FitOptions& in_;
   MemoryEstimator estimator_;
   int64_t parameters_ = 0;
-  // A plan whose estimate is not above this fits.
-  const int64_t surely_;
   absl::Status refusal_;
   int64_t nearest_ = std::numeric_limits<int64_t>::max();
   int64_t nearest_ranks_ = 0;

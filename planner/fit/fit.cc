@@ -124,7 +124,7 @@ absl::StatusOr<PlanMemory> MemoryOfPlan(const FitOptions& options, const PlanInp
   // Compile the plan if the estimate is too close to the capacity to tell. FIT always comes close to it.
   const auto most = static_cast<double>(estimate->MostDeviceBytes()),
              capacity = static_cast<double>(estimator->capacity());
-  const bool unclear = most > capacity * (1 - kEstimateError) && most < capacity * (1 + kEstimateError);
+  const bool unclear = most < capacity * (1 + estimate->error) && most * (1 + estimate->error) > capacity;
   const bool fit = options.plan.recompute().mode() == Recompute::FIT && most <= capacity;
   if (!unclear || fit) return estimate;
   absl::StatusOr<PlanMemory> quick = estimator->Compile(options.recipe, options.plan, /*quickly=*/true);
@@ -147,6 +147,7 @@ absl::StatusOr<FitReport> Fit(const FitOptions& options) {
   report.set_cluster(options.cluster.name());
   report.set_devices(MeshRanks(inputs.plan.mesh()));
   report.set_basis(memory.basis == Basis::kCompiled ? COMPILED : ESTIMATED);
+  report.set_error(memory.error);
   report.mutable_stages()->Add(rows.stages.begin(), rows.stages.end());
   const bool known = rows.headroom < std::numeric_limits<int64_t>::max();
   report.set_headroom_bytes(known ? rows.headroom : 0);

@@ -106,7 +106,8 @@ std::string FitReportText(const FitReport& report) {
   std::string text = absl::StrFormat("runtime %s: %s on %s, %d ranks\n%s", report.runtime(), report.model(),
                                      report.cluster(), report.devices(), TableOf(report));
   const bool known = report.stages_size() > 0 && report.stages(0).capacity_bytes() > 0;
-  const char* how = report.basis() == COMPILED ? "compiled" : "estimated, within 2 %";
+  const std::string how =
+      report.basis() == COMPILED ? "compiled" : absl::StrFormat("estimated, within %.0f %%", 100 * report.error());
   if (!known) {
     absl::StrAppend(&text, "the cluster does not state its devices' memory (", how, ")\n");
   } else if (report.headroom_bytes() < 0) {

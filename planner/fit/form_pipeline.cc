@@ -46,7 +46,9 @@ void SetPipe(int64_t ranks, Mesh* mesh) {
   pipe->set_size(ranks);
 }
 
-absl::StatusOr<PlanInputs> ShortInputs(const PlanInputs& inputs, ModelGraph model, const Plan& plan) {
+absl::StatusOr<PlanInputs> ShortInputs(const PlanInputs& inputs, const ModelGraph& model, Plan plan) {
+  // The resolved plan states both sizes of buckets, of which a plan may state one.
+  if (plan.offload().optimizer()) plan.clear_gradient_bucket_bytes();
   Recipe recipe = inputs.recipe;
   recipe.set_global_batch_sequences(kMicrobatches * recipe.microbatch_sequences() * AxisSize(plan.mesh(), "data"));
   Cluster cluster = inputs.cluster;
@@ -70,8 +72,6 @@ absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, const ModelRuns& 
   plan.mutable_schedule()->set_definition(DefinitionOf(ranks, backwards));
   const std::vector<int32_t> layers = forms.LayersPerForm();
   plan.mutable_partition()->mutable_layers_per_stage()->Assign(layers.begin(), layers.end());
-  // The resolved plan states both sizes of buckets, of which a plan may state one.
-  if (plan.offload().optimizer()) plan.clear_gradient_bucket_bytes();
   WEFT_ASSIGN_OR_RETURN(const PlanInputs form_inputs,
                         ShortInputs(inputs, ShortenRuns(model.model, model.runs, forms.LayersPerRun()), plan));
   WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(form_inputs));
@@ -90,7 +90,7 @@ absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, const ModelRuns& m
                         ShortInputs(inputs, ShortenRuns(model.model, model.runs, most), plan));
   WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(short_inputs));
   WEFT_ASSIGN_OR_RETURN(const MeasuredLayers measured, MeasureLayersOf(short_inputs, cost));
-  CutCosts costs;
+  CutCosts costs{.every = measured.recompute.every};
   int32_t at = 0;
   for (size_t r = 0; r < runs.size(); ++r) {
     const auto append = [&](const std::vector<int64_t>& from, std::vector<int64_t>* to) {

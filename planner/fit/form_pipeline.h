@@ -39,6 +39,8 @@ struct CutCosts {
   std::vector<int64_t> layers;
   // Empty if nothing is recomputed; -1 for a layer that never is.
   std::vector<int64_t> recompute;
+  // Every so many layers of a stage are recomputed.
+  int32_t every = 1;
 };
 absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, const ModelRuns& model,
                                     const std::vector<LayerRun>& runs);

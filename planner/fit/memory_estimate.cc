@@ -30,6 +30,11 @@ namespace {
 class Shortener {
  public:
   Shortener(const ModelGraph& model, absl::Span<const LayerRun> runs, const Plan& plan) {
+    // Of every so many layers of a stage, one is recomputed.
+    if (plan.recompute().mode() == Recompute::EVERY) {
+      every_ = std::clamp(plan.recompute().every(), 1, kMostPeriod);
+      period_ = every_;
+    }
     if (plan.zero().stage() < 2 && AxisSize(plan.mesh(), "z") == 1) return;
     most_ = 3;
     std::map<std::string, double> elements;
@@ -48,26 +53,27 @@ class Shortener {
     for (const LayerRun& run : runs) {
       if (run.layers == 1) continue;
       const double layers = std::min<double>(kMostPeriod, 2 * largest / std::max(1.0, of_layer[run.first]));
-      period_ = std::max(period_, static_cast<int32_t>(layers));
+      period_ = std::lcm(every_, std::max(1, static_cast<int32_t>(layers)));
     }
   }
 
   // The layers of a run that are compiled, and those of a second, shorter program, which differ only for stages that
   // have more layers.
   int32_t Large(int32_t layers, bool mixed) const {
-    if (!mixed || period_ == 1) return std::min(layers, most_);
-    const int32_t least = period_ + most_;
-    return layers <= least ? layers : least + (layers - least) % period_;
+    const int32_t period = mixed ? period_ : every_, least = most_ + (period == 1 ? 0 : period);
+    return layers <= least ? layers : least + (layers - least) % period;
   }
   int32_t Small(int32_t layers, bool mixed) const {
     const int32_t large = Large(layers, mixed);
-    return large == layers ? layers : large - (mixed ? period_ : 1);
+    return large == layers ? layers : large - (mixed ? period_ : every_);
   }
 
  private:
   static constexpr int32_t kMostPeriod = 12;
   // Gathers that run ahead need a layer more.
   int32_t most_ = 2;
+  // In layers of a stage, and of a stage with layers of several runs.
+  int32_t every_ = 1;
   int32_t period_ = 1;
 };
 
@@ -108,6 +114,7 @@ absl::Status CheckExpressible(const PlanInputs& inputs) {
     case Recompute::FULL:
     case Recompute::SELECTIVE:
     case Recompute::FIT:
+    case Recompute::EVERY:
       return absl::OkStatus();
     default:
       return no("plan.recompute names layers by their position");
@@ -197,6 +204,13 @@ std::vector<bool> FullestOfEachForm(const PipelineSchedule& schedule, const std:
   std::vector<bool> wanted(held.size());
   for (const auto& [form, rank] : fullest) wanted[rank] = true;
   return wanted;
+}
+
+double ErrorOf(const PlanInputs& inputs, BackwardForms backwards) {
+  if (inputs.plan.offload().optimizer()) return kEstimateErrorOfBuckets;
+  const PipelineSchedule& schedule = inputs.schedule;
+  const bool several = schedule.stages > static_cast<int>(schedule.order.size());
+  return schedule.lanes > 1 || (several && backwards.split) ? kEstimateErrorOfSeveralStages : kEstimateError;
 }
 
 // The plan's fields that matter for a form pipeline, as text.
@@ -296,7 +310,8 @@ absl::StatusOr<std::vector<int32_t>> MemoryEstimator::CutOf(const PlanInputs& in
   if (found == cut_costs_.end())
     found = cut_costs_.emplace(key, CutCostsOf(inputs, {short_model_, short_runs_}, runs_)).first;
   WEFT_RETURN_IF_ERROR(found->second.status());
-  return BalancedPartition(found->second->layers, stages, {.layers = found->second->recompute, .every = 1});
+  return BalancedPartition(found->second->layers, stages,
+                           {.layers = found->second->recompute, .every = found->second->every});
 }
 
 absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& inputs,
@@ -347,6 +362,7 @@ absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& input
   WEFT_ASSIGN_OR_RETURN(const Sized large, shortened_to(&Shortener::Large));
   PlanMemory memory;
   memory.basis = Basis::kEstimated;
+  memory.error = ErrorOf(inputs, backwards);
   std::optional<Sized> small;
   memory.ranks.resize(large.ranks.size());
   for (size_t rank = 0; rank < large.ranks.size(); ++rank) {

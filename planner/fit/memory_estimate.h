@@ -25,8 +25,13 @@
 
 namespace weft::planner {
 
-// An estimate is within this share of the planned bytes; so a plan whose estimate is further below the capacity fits.
+// Errors of estimates (PlanMemory.error), relative to the planned bytes of the fullest rank. An estimate does not count
+// the gaps between the buffers of an arena. Gaps are larger if the stages of a rank differ in what they keep and when
+// they release it: backwards in halves of several stages, or stages of several lanes. Buckets of offloaded states leave
+// large gaps in small models.
 inline constexpr double kEstimateError = 0.02;
+inline constexpr double kEstimateErrorOfSeveralStages = 0.04;
+inline constexpr double kEstimateErrorOfBuckets = 0.1;
 
 class MemoryEstimator {
  public:

@@ -87,6 +87,10 @@ int64_t FullestMoment(const Template& t) {
   return static_cast<int64_t>(std::max(SumOf(figures.microbatches), SumOf(figures.end)));
 }
 
+int64_t PlanMemory::SurelyEnough() const {
+  return static_cast<int64_t>(static_cast<double>(MostDeviceBytes()) * (1 + error));
+}
+
 RankFigures FiguresOf(const Program& program, const Template& t, const Runtime* runtime) {
   RankFigures figures;
   LiveBytes(t).Run(&figures);

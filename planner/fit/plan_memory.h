@@ -39,9 +39,13 @@ struct PlanMemory {
   // By pipe rank.
   std::vector<RankMemory> ranks;
   Basis basis = Basis::kCompiled;
+  // The bytes of the fullest rank are right up to this share.
+  double error = 0;
 
   // Of the rank that takes most.
   int64_t MostDeviceBytes() const;
+  // MostDeviceBytes() with the error on top: a plan surely fits in that much.
+  int64_t SurelyEnough() const;
 };
 
 // Figures of a rank that grow linearly with the layers of its stages, so that those of two sizes give a third.
