@@ -9,7 +9,7 @@ tiny=(--model=gpt2-tiny --cluster=dgx-a100-80g --set seq=64 --set gbs=32)
 # A device on which the tiny model is tight.
 cat >small.textproto <<'END'
 name: "small"
-device { name: "d" memory_bytes: 9000000 memory_bytes_per_second: 1e12 launch_seconds: 1e-6
+device { name: "d" memory_bytes: 16000000 memory_bytes_per_second: 1e12 launch_seconds: 1e-6
   peaks { dtype: FP32 flops_per_second: 1e13 } peaks { dtype: BF16 flops_per_second: 1e14 } }
 nodes: 2 devices_per_node: 4
 intra_node { bytes_per_second: 1e11 latency_seconds: 1e-6 }
@@ -51,7 +51,11 @@ expect 0 '^  --set recompute.mode=NONE ' fit "${tiny[@]}" --set dp=2 --set recom
 # Every remedy compiles, and its program fits.
 tight=(--model=gpt2-tiny --cluster=small.textproto --set seq=64 --set gbs=64 --set mbs=8 --set dp=2)
 expect 0 '^DOES NOT FIT: [0-9.]+ [KM]iB too much for a device with ' fit "${tight[@]}"
-expect 1 'the plan needs [0-9.]+ [KM]iB more than a device of small has' fit "${tight[@]}" --require-fit
+# As with weft simulate, the report is printed even if --require-fit fails.
+"$WEFT" fit "${tight[@]}" --require-fit >report.txt 2>error.txt
+[ $? = 1 ] || fail "--require-fit: exit status"
+grep -q '^DOES NOT FIT' report.txt || fail "--require-fit: $(cat report.txt)"
+grep -qE '^weft fit: the plan needs [0-9.]+ [KM]iB more than a device of small has$' error.txt || fail "$(cat error.txt)"
 "$WEFT" fit "${tight[@]}" --format=json >tight.json 2>/dev/null || fail "fit of a tight plan"
 python3 -c 'import json; print("\n".join(r["settings"] for r in json.load(open("tight.json"))["remedies"]))' >remedies.txt
 [ "$(wc -l <remedies.txt)" -ge 3 ] || fail "remedies: $(cat remedies.txt)"
@@ -74,12 +78,12 @@ import json
 report = json.load(open("fewest.json"))
 fewest = report["fewest"]
 assert report["fits"] and fewest["devices"] == report["devices"] > 0
-assert 0 < fewest["bytes"] <= fewest["capacity_bytes"] == 9000000, fewest
+assert 0 < fewest["bytes"] <= fewest["capacity_bytes"] == 16000000, fewest
 END
 
 # Bad input is one line.
 expect 2 '--cluster=NAME.FILE is needed' fit --model=gpt2-tiny --set seq=64 --set gbs=8
-sed 's/memory_bytes: 9000000 //' small.textproto >unknown.textproto
+sed 's/memory_bytes: 16000000 //' small.textproto >unknown.textproto
 expect 1 "device.memory_bytes" fit --model=gpt2-tiny --cluster=unknown.textproto --set seq=64 --set gbs=8
 expect 1 'plan.mesh' fit --model=gpt2-tiny --cluster=small.textproto --set seq=64 --set gbs=32 --set dp=16
 expect 1 "cluster 'small' has 8 devices, not 16; nearest: 8" fit --model=gpt2-tiny --cluster=small.textproto --gpus=16 \
@@ -87,7 +91,7 @@ expect 1 "cluster 'small' has 8 devices, not 16; nearest: 8" fit --model=gpt2-ti
 expect 1 'devices are not whole nodes; nearest: 4, 8' fit --model=gpt2-tiny --cluster=small.textproto --gpus=6 \
   --set seq=64 --set gbs=32
 expect 1 '--gpus=8: the mesh has 3 ranks, which must divide the devices; nearest: --gpus=9' fit "${tiny[@]}" --gpus=8 --set pp=3
-sed 's/9000000/900000/' small.textproto >tiny.textproto
+sed 's/16000000/900000/' small.textproto >tiny.textproto
 expect 1 "no number of devices of 'small' fits: nearest is a plan on [0-9]+ devices, which takes " fit \
   --model=gpt2-tiny --cluster=tiny.textproto --set seq=64 --set gbs=32 --gpus=?
 expect 2 "expected a number of devices, or \? for the fewest that fit" fit "${tiny[@]}" --gpus=many

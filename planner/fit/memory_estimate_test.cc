@@ -125,8 +125,8 @@ std::vector<Case> Cases() {
 INSTANTIATE_TEST_SUITE_P(All, Estimates, testing::ValuesIn(Cases()));
 
 TEST(MemoryEstimate, AsksForTheCompilerWhereListsCannotTell) {
-  for (const char* plan : {"pp=4 schedule=axonn", "pp=4 schedule=pipedream",
-                           "pp=2 recompute.mode=EVERY recompute.every=2", "pp=2 offload.activation_layers=1"}) {
+  for (const char* plan : {"pp=4 schedule=axonn", "pp=2 recompute.mode=INTERVAL recompute.interval=2",
+                           "pp=2 offload.activation_layers=1"}) {
     const Given given({"gpt2-tiny", absl::StrCat("seq=64 gbs=8 ", plan)});
     const absl::Status status = given.Estimator().Estimate(given.recipe, given.plan).status();
     EXPECT_TRUE(absl::IsUnimplemented(status)) << plan << ": " << status;
