@@ -98,6 +98,22 @@ std::vector<LayerRun> ShortRuns(const std::vector<LayerRun>& runs) {
   return shortened;
 }
 
+// True if a rank's offloaded states have so many buckets that the bytes of one hardly matter. Where a bucket holds all
+// states of a rank, the arena has large gaps around it.
+bool HasManyBuckets(const PlanInputs& inputs) {
+  constexpr double kDefaultElements = 1 << 24;
+  constexpr double kMany = 8;
+  double elements = 0;
+  for (const GraphParameter& parameter : inputs.model.parameters()) {
+    elements += std::accumulate(parameter.shape().begin(), parameter.shape().end(), 1.0, std::multiplies<>());
+  }
+  const double ranks = static_cast<double>(MeshRanks(inputs.plan.mesh()) / AxisSize(inputs.plan.mesh(), "data"));
+  const double bucket = inputs.plan.offload().bucket_elements() > 0
+                            ? static_cast<double>(inputs.plan.offload().bucket_elements())
+                            : kDefaultElements;
+  return elements / std::max(1.0, ranks) > kMany * bucket;
+}
+
 // Why the lists of ranks cannot stand for the program of this plan; OK if they can.
 absl::Status CheckExpressible(const PlanInputs& inputs) {
   const Plan& plan = inputs.plan;
@@ -108,6 +124,7 @@ absl::Status CheckExpressible(const PlanInputs& inputs) {
   if (plan.post_validation()) return no("plan.post_validation keeps states");
   if (plan.offload().activation_layers() > 0) return no("activations are offloaded");
   if (plan.overlap().gathered_cache_bytes() > 0) return no("gathered weights are cached");
+  if (plan.offload().optimizer() && !HasManyBuckets(inputs)) return no("the states are in few buckets");
   if (plan.zero().reshard() == Zero::LAYERS) return no("plan.zero.kept_layers names layers");
   switch (plan.recompute().mode()) {
     case Recompute::NONE:
