@@ -23,8 +23,8 @@ struct Command {
 // All subcommands, in the order of `weft --help`.
 absl::Span<const Command> Commands();
 
-CommandFn CompileCommand, SimulateCommand, CompareCommand, PlanCommand, ScheduleCommand, RunCommand, InspectCommand,
-    ConvertCommand, ReportCommand, ListCommand, CalibrateCommand;
+CommandFn CompileCommand, SimulateCommand, FitCommand, CompareCommand, PlanCommand, ScheduleCommand, RunCommand,
+    InspectCommand, ConvertCommand, ReportCommand, ListCommand, CalibrateCommand;
 
 }  // namespace weft
 

@@ -20,6 +20,7 @@ namespace {
 constexpr Command kCommands[] = {
     {"compile", "makes a program from a model, a recipe, a plan and a cluster", CompileCommand},
     {"simulate", "predicts what a program costs on a cluster: time, memory, idle time", SimulateCommand},
+    {"fit", "says whether a plan fits in memory, what takes the memory, and what would change that", FitCommand},
     {"compare", "compares programs or plans on one cluster, and shows where their times differ", CompareCommand},
     {"plan", "searches for the fastest plan of a model on a cluster", PlanCommand},
     {"run", "trains with a program on this machine's devices", RunCommand},

@@ -10,7 +10,6 @@
 #include "compiler/export/export_program.h"
 #include "compiler/inputs/plan_schedule.h"
 #include "compiler/inputs/switch_collectives.h"
-#include "compiler/lower_segments.h"
 #include "compiler/rank/rank_passes.h"
 #include "compiler/rank/rank_program.h"
 #include "compiler/rewrite/offload_activations.h"
@@ -150,6 +149,10 @@ absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs) {
     return time.ps;
   };
   return WithCollectives(compute, inputs.plan.mesh(), inputs.cluster);
+}
+
+absl::StatusOr<MeasuredLayers> MeasureLayersOf(const PlanInputs& inputs, const StepCost& cost) {
+  return MeasureLayers(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost));
 }
 
 absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/inputs/plan_inputs.h"
+#include "compiler/lower_segments.h"
 #include "compiler/segments/segment_set.h"
 #include "ir/rank_ops.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -22,6 +23,9 @@ namespace weft {
 // Returns a function for the cost of a step in picoseconds, by `inputs.cost` and the cluster's figures. `inputs` must
 // outlive it. NotFound for an unknown cost model; InvalidArgument for "unit", which has no durations of steps.
 absl::StatusOr<StepCost> CostsOf(const PlanInputs& inputs);
+
+// Measures the layers of `inputs.model`, as the compiler does before it cuts them into stages.
+absl::StatusOr<MeasuredLayers> MeasureLayersOf(const PlanInputs& inputs, const StepCost& cost);
 
 // A context for one compilation.
 struct CompileContext {

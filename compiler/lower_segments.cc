@@ -84,16 +84,10 @@ absl::Status RunPass(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass) {
   return collector.ToStatus(passes.run(module));
 }
 
-// Costs of layers as the plan runs them, including the steps of exact accumulation, and the costs of recomputation.
-struct MeasuredLayers {
-  std::vector<int64_t> layers;
-  RecomputeCosts recompute;
-};
-
 // Measures the layers on trial segments: builds the segments of a single stage that holds all layers, and discards
 // them.
-absl::StatusOr<MeasuredLayers> MeasureLayers(mlir::ModuleOp module, size_t layers, BuildSegmentsOptions build,
-                                             const StepCost& cost) {
+absl::StatusOr<MeasuredLayers> MeasureOnTrial(mlir::ModuleOp module, size_t layers, BuildSegmentsOptions build,
+                                              const StepCost& cost) {
   MeasuredLayers measured;
   measured.layers.resize(layers, 0);
   measured.recompute.layers.resize(layers, 0);
@@ -177,12 +171,17 @@ absl::Status OverlapCollectives(mlir::ModuleOp module, const SegmentOptions& opt
   return absl::OkStatus();
 }
 
-}  // namespace
+// A model as the ranks of a layer compute it, not yet cut into stages.
+struct ShardedGraph {
+  ImportedGraph imported;
+  GraphCosts costs;
+  // Flops of the whole model, whatever part of it a rank has.
+  int64_t model_flops = 0;
+  int64_t model_flops_masked = 0;
+};
 
-absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
-                                           const SegmentOptions& options) {
-  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  context.loadDialect<ir::WeftDialect>();
+absl::StatusOr<ShardedGraph> ImportAndShard(mlir::MLIRContext* context, const ModelGraph& graph, const Recipe& recipe,
+                                            const SegmentOptions& options, const StepCost& cost) {
   ImportOptions import_options;
   import_options.precision = options.precision;
   import_options.accumulation = options.accumulation;
@@ -190,13 +189,12 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   import_options.steps_per_repetition = options.steps_per_repetition;
   import_options.loss_scale = options.loss_scale;
   import_options.vocabulary_shards = options.tensor_parallel.x;
-  WEFT_ASSIGN_OR_RETURN(ImportedGraph imported, ImportGraph(&context, graph, recipe, import_options));
-  mlir::ModuleOp module = *imported.module;
-
-  const StepCost cost = options.cost ? options.cost : StepCost(NominalStepCost);
-  WEFT_ASSIGN_OR_RETURN(GraphCosts costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
-  // Flops of the whole model, regardless of which part of the model a rank holds.
-  const int64_t model_flops = costs.flops, model_flops_masked = costs.flops_masked;
+  ShardedGraph made;
+  WEFT_ASSIGN_OR_RETURN(made.imported, ImportGraph(context, graph, recipe, import_options));
+  mlir::ModuleOp module = *made.imported.module;
+  WEFT_ASSIGN_OR_RETURN(made.costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
+  made.model_flops = made.costs.flops;
+  made.model_flops_masked = made.costs.flops_masked;
   const bool materialized = options.attention == MATERIALIZED, sharded = IsSharded(options.tensor_parallel);
   if (materialized) WEFT_RETURN_IF_ERROR(RunPass(module, createMaterializeAttention()));
   if (options.dropout_masks) WEFT_RETURN_IF_ERROR(RunPass(module, createKeepDropoutMasks()));
@@ -209,17 +207,45 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
         RunPass(module, createShardStates(OptionsOfShardStates(options.zero, options.tensor_parallel.algorithm))));
   }
   if (materialized || options.dropout_masks || sharded || options.zero.members > 1) {
-    WEFT_ASSIGN_OR_RETURN(costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
+    WEFT_ASSIGN_OR_RETURN(made.costs, CostsOfGraph(*module.getOps<ir::GraphOp>().begin(), cost));
   }
+  return made;
+}
+
+// The options of weft-build-segments, except the placement. `options` must outlive them.
+absl::StatusOr<BuildSegmentsOptions> BuildOptionsOf(const SegmentOptions& options) {
   BuildSegmentsOptions build;
   WEFT_ASSIGN_OR_RETURN(build.recompute, RecomputeMode(options.recompute));
-  std::vector<int32_t> layers(options.recompute.layers().begin(), options.recompute.layers().end());
-  build.recomputeLayers = layers;
+  build.recomputeLayers = llvm::ArrayRef<int32_t>(options.recompute.layers().data(), options.recompute.layers().size());
   build.recomputeEvery = options.recompute.every();
   build.recomputeInterval = options.recompute.interval();
   build.evaluate = options.evaluation;
   build.wholeBackward = options.whole_backward;
   build.splitBackward = options.split_backward;
+  return build;
+}
+
+}  // namespace
+
+absl::StatusOr<MeasuredLayers> MeasureLayers(const ModelGraph& graph, const Recipe& recipe,
+                                             const SegmentOptions& options) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<ir::WeftDialect>();
+  const StepCost cost = options.cost ? options.cost : StepCost(NominalStepCost);
+  WEFT_ASSIGN_OR_RETURN(const ShardedGraph sharded, ImportAndShard(&context, graph, recipe, options, cost));
+  WEFT_ASSIGN_OR_RETURN(const BuildSegmentsOptions build, BuildOptionsOf(options));
+  return MeasureOnTrial(*sharded.imported.module, sharded.costs.layers.size(), build, cost);
+}
+
+absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe& recipe,
+                                           const SegmentOptions& options) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<ir::WeftDialect>();
+  const StepCost cost = options.cost ? options.cost : StepCost(NominalStepCost);
+  WEFT_ASSIGN_OR_RETURN(ShardedGraph sharded, ImportAndShard(&context, graph, recipe, options, cost));
+  const GraphCosts& costs = sharded.costs;
+  mlir::ModuleOp module = *sharded.imported.module;
+  WEFT_ASSIGN_OR_RETURN(BuildSegmentsOptions build, BuildOptionsOf(options));
 
   PartitionStagesOptions partition;
   partition.stages = options.stages;
@@ -227,7 +253,7 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   partition.layerCosts = costs.layers;
   MeasuredLayers measured;  // `partition` refers to `measured`.
   if (options.stages > 1 && options.layers_per_stage.empty() && !options.evaluation) {
-    WEFT_ASSIGN_OR_RETURN(measured, MeasureLayers(module, costs.layers.size(), build, cost));
+    WEFT_ASSIGN_OR_RETURN(measured, MeasureOnTrial(module, costs.layers.size(), build, cost));
     partition.layerCosts = measured.layers;
     partition.recomputeCosts = measured.recompute.layers;
     partition.recomputeEvery = measured.recompute.every;
@@ -259,10 +285,10 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   }
   WEFT_ASSIGN_OR_RETURN(set.holdings, HoldingsOf(lanes, uses));
   if (!options.evaluation) set.ranks.resize(set.holdings.ranks.size());
-  set.tensors = std::move(imported.tensors);
+  set.tensors = std::move(sharded.imported.tensors);
   DescribeShards(module, &set);
-  set.model_flops = model_flops;
-  set.model_flops_masked = model_flops_masked;
+  set.model_flops = sharded.model_flops;
+  set.model_flops_masked = sharded.model_flops_masked;
   set.layers_per_stage = std::move(layers_per_stage);
   return set;
 }

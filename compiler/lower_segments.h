@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/graph/balanced_partition.h"
 #include "compiler/segments/segment_set.h"
 #include "compiler/segments/state_shards.h"
 #include "ir/tensor_parallel.h"
@@ -48,6 +49,17 @@ struct SegmentOptions {
   std::vector<int32_t> in_flight;
   StepCost cost;
 };
+
+// Costs of layers as the plan runs them, including the steps of exact accumulation, and the costs of recomputation.
+// Stages are cut by these costs (balanced_partition.h).
+struct MeasuredLayers {
+  std::vector<int64_t> layers;
+  RecomputeCosts recompute;
+};
+
+// Measures the layers of `graph` as one stage. `options` need no stages; the rest is as for CompileSegments.
+absl::StatusOr<MeasuredLayers> MeasureLayers(const ModelGraph& graph, const Recipe& recipe,
+                                             const SegmentOptions& options);
 
 // `graph` and `recipe` must have passed validation, and `recipe` must have its defaults filled in (ValidateAndResolve).
 // Errors that only the compiler can find (shapes, layers, stages) are InvalidArgument and name the op or tensor.

@@ -132,14 +132,18 @@ std::vector<LayerRun> RunsOfLayers(const ModelGraph& model) {
 }
 
 ModelGraph ShortenRuns(const ModelGraph& model, absl::Span<const LayerRun> runs, int32_t most) {
+  return ShortenRuns(model, runs, std::vector<int32_t>(runs.size(), most));
+}
+
+ModelGraph ShortenRuns(const ModelGraph& model, absl::Span<const LayerRun> runs, absl::Span<const int32_t> most) {
   const Layers layers(model);
   // The new number of each layer, -1 for a layer that is left out, and the layer whose values replace its values.
   std::vector<int32_t> number(layers.count(), -1), stands_for(layers.count());
   int32_t next = 0;
-  for (const LayerRun& run : runs) {
-    for (int32_t i = 0; i < run.layers; ++i) {
-      if (i < most) number[run.first + i] = next++;
-      stands_for[run.first + i] = run.first + std::min(i, most - 1);
+  for (size_t r = 0; r < runs.size(); ++r) {
+    for (int32_t i = 0; i < runs[r].layers; ++i) {
+      if (i < most[r]) number[runs[r].first + i] = next++;
+      stands_for[runs[r].first + i] = runs[r].first + std::min(i, most[r] - 1);
     }
   }
   ModelGraph shortened = model;

@@ -27,6 +27,9 @@ std::vector<LayerRun> RunsOfLayers(const ModelGraph& model);
 // layer after a shortened run reads the values of the last layer that is left.
 ModelGraph ShortenRuns(const ModelGraph& model, absl::Span<const LayerRun> runs, int32_t most);
 
+// As above, with at most most[i] (at least 1) layers of run i.
+ModelGraph ShortenRuns(const ModelGraph& model, absl::Span<const LayerRun> runs, absl::Span<const int32_t> most);
+
 }  // namespace weft::planner
 
 #endif  // WEFT_PLANNER_SEARCH_LAYER_RUNS_H_

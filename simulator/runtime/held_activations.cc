@@ -26,11 +26,15 @@ class HeldActivations {
 
   bool ChangesAnything() const { return !saved_.empty() || frees_between_halves_ || !in_place_.empty(); }
 
-  double Beside() {
+  HeldPeaks Peaks() {
     std::vector<Life> lives(template_.buffers_size());
     FindWeightHalves(&lives);
-    double planned = 0, held = 0, planned_peak = 0, held_peak = 0;
-    for (const Action& action : template_.body()) {
+    HeldPeaks peaks;
+    double planned = 0, held = 0;
+    int end = template_.body_size();
+    while (end > 0 && !IsOfMicrobatch(template_.body(end - 1).kind())) --end;
+    for (int i = 0; i < template_.body_size(); ++i) {
+      const Action& action = template_.body(i);
       const auto make = [&](int32_t index, double besides) {
         if (!IsTransient(index) || lives[index].bytes > 0) return;
         Life& life = lives[index];
@@ -45,6 +49,8 @@ class HeldActivations {
         }
       }
       for (const int32_t buffer : action.destinations()) make(buffer, 0);
+      double& planned_peak = i < end ? peaks.planned_microbatches : peaks.planned_end;
+      double& held_peak = i < end ? peaks.held_microbatches : peaks.held_end;
       planned_peak = std::max(planned_peak, planned);
       held_peak = std::max(held_peak, held);
       if (frees_between_halves_ && action.kind() == BACKWARD_INPUT) {
@@ -61,10 +67,15 @@ class HeldActivations {
         lives[buffer].bytes = lives[buffer].held = 0;
       }
     }
-    return held_peak - planned_peak;
+    return peaks;
   }
 
  private:
+  static bool IsOfMicrobatch(ActionKind kind) {
+    return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT ||
+           kind == FORWARD_BACKWARD;
+  }
+
   struct Life {
     // Bytes of the buffer while it lives: `bytes` in the program, `held` under the framework.
     double bytes = 0, held = 0;
@@ -163,9 +174,13 @@ class HeldActivations {
 
 }  // namespace
 
-double HeldBeside(const Program& program, const Template& t, const Runtime& runtime) {
+HeldPeaks HeldPeaksOf(const Program& program, const Template& t, const Runtime& runtime) {
   HeldActivations held(program, t, runtime);
-  return held.ChangesAnything() ? held.Beside() : 0;
+  return held.ChangesAnything() ? held.Peaks() : HeldPeaks();
+}
+
+double HeldBeside(const HeldPeaks& peaks) {
+  return std::max(peaks.held_microbatches, peaks.held_end) - std::max(peaks.planned_microbatches, peaks.planned_end);
 }
 
 }  // namespace weft::sim

@@ -35,7 +35,7 @@ constexpr char kProgram[] = R"(
 
 double Beside(const std::string& runtime, const std::string& program = kProgram) {
   const Program made = Parse<Program>(program);
-  return HeldBeside(made, made.templates(0), Parse<Runtime>(runtime));
+  return HeldBeside(HeldPeaksOf(made, made.templates(0), Parse<Runtime>(runtime)));
 }
 
 TEST(HeldActivations, CountsAdditionalBytesOfKernels) {

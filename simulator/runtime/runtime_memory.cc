@@ -6,7 +6,6 @@
 
 #include "proto/util/mesh.h"
 #include "proto/util/units.h"
-#include "simulator/runtime/held_activations.h"
 
 namespace weft::sim {
 namespace {
@@ -117,40 +116,35 @@ WorkspaceBytes Workspaces(const Program& program, const Template& t, const Runti
   return bytes;
 }
 
-// Returns the bytes of a rank's tensors beyond the planned bytes of the template; may be negative.
-double Tensors(const Program& program, const Template& t, const Runtime& runtime) {
-  const WorkspaceBytes workspaces = Workspaces(program, t, runtime);
-  const double kept = runtime.memory().bytes_per_wide_gradient() * WideGradients(t);
-  const double passes = workspaces.passes + kept + HeldBeside(program, t, runtime);
-  if (workspaces.update <= 0) return passes;
-  // At the optimizer step, the whole arena except persistent buffers is free, unless the pipeline continues meanwhile.
-  const bool drained = program.steps_per_repetition() == 0;
-  const double free = drained ? static_cast<double>(t.device_arena_bytes()) - PersistentBytes(t) : 0;
-  return std::max(passes, workspaces.update + kept - free);
+// Returns the bytes of a rank's tensors beyond the planned bytes; may be negative.
+double TensorsBeside(const FrameworkBytes& bytes) {
+  const double passes = bytes.passes + HeldBeside(bytes.held);
+  if (!bytes.updates) return passes;
+  return std::max(passes, bytes.update - (bytes.drained ? bytes.planned - bytes.persistent : 0));
 }
 
 // Returns the bytes of a rank in addition to the planned bytes. A negative result saves at most the planned bytes.
-int64_t TemplateBytes(const Program& program, const Template& t, const Runtime& runtime, bool tensors_only) {
+int64_t BytesBeside(const FrameworkBytes& bytes, const Runtime& runtime, bool tensors_only) {
   const RuntimeMemory& memory = runtime.memory();
-  const double planned = static_cast<double>(t.device_arena_bytes());
-  double beside = Tensors(program, t, runtime);
-  if (!tensors_only) beside += memory.fragmentation() * (planned + beside);
-  const int64_t bytes = static_cast<int64_t>(std::clamp(beside, -planned, 0x1p60));
-  return tensors_only ? bytes : std::min(kMax, bytes + Rounding(t, memory.block_bytes()) + memory.reserved_bytes());
+  double beside = TensorsBeside(bytes);
+  if (!tensors_only) beside += memory.fragmentation() * (bytes.planned + beside);
+  const auto whole = static_cast<int64_t>(std::clamp(beside, -bytes.planned, 0x1p60));
+  return tensors_only ? whole : std::min(kMax, whole + static_cast<int64_t>(bytes.rounding) + memory.reserved_bytes());
 }
 
 // Returns, for each template, the bytes of a rank: its arena and everything else.
 std::vector<int64_t> BytesOfTemplates(const Program& program, const Runtime& runtime, bool tensors_only) {
   std::vector<int64_t> all;
   for (const Template& t : program.templates()) {
-    const int64_t arena = t.device_arena_bytes(), beside = TemplateBytes(program, t, runtime, tensors_only);
+    const int64_t arena = t.device_arena_bytes();
+    const int64_t beside = BytesBeside(FrameworkBytesOf(program, t, runtime), runtime, tensors_only);
     all.push_back(beside > 0 && arena > kMax - beside ? kMax : arena + beside);
   }
   return all;
 }
 
 // Returns by how much the bytes of the rank that needs most exceed the largest arena.
-int64_t BytesBeside(const Program& program, const Runtime& runtime, bool tensors_only) {
+int64_t MostBeside(const Program& program, const Runtime& runtime, bool tensors_only) {
   if (program.templates().empty()) return tensors_only ? 0 : runtime.memory().reserved_bytes();
   int64_t arena = 0;
   for (const Template& t : program.templates()) arena = std::max(arena, t.device_arena_bytes());
@@ -160,10 +154,29 @@ int64_t BytesBeside(const Program& program, const Runtime& runtime, bool tensors
 
 }  // namespace
 
-int64_t RuntimeBytes(const Program& program, const Runtime& runtime) { return BytesBeside(program, runtime, false); }
+FrameworkBytes FrameworkBytesOf(const Program& program, const Template& t, const Runtime& runtime) {
+  const WorkspaceBytes workspaces = Workspaces(program, t, runtime);
+  const double kept = runtime.memory().bytes_per_wide_gradient() * WideGradients(t);
+  return {.planned = static_cast<double>(t.device_arena_bytes()),
+          .persistent = PersistentBytes(t),
+          .passes = workspaces.passes + kept,
+          .update = workspaces.update + kept,
+          .updates = workspaces.update > 0,
+          .held = HeldPeaksOf(program, t, runtime),
+          .drained = program.steps_per_repetition() == 0,
+          .rounding = static_cast<double>(Rounding(t, runtime.memory().block_bytes()))};
+}
+
+int64_t BytesUnder(const FrameworkBytes& bytes, const Runtime& runtime) {
+  const auto planned = static_cast<int64_t>(bytes.planned);
+  const int64_t beside = BytesBeside(bytes, runtime, /*tensors_only=*/false);
+  return beside > 0 && planned > kMax - beside ? kMax : planned + beside;
+}
+
+int64_t RuntimeBytes(const Program& program, const Runtime& runtime) { return MostBeside(program, runtime, false); }
 
 int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime) {
-  return BytesBeside(program, runtime, true);
+  return MostBeside(program, runtime, true);
 }
 
 std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime) {

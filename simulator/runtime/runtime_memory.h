@@ -7,6 +7,7 @@
 
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
+#include "simulator/runtime/held_activations.h"
 
 namespace weft::sim {
 
@@ -18,6 +19,27 @@ int64_t RuntimeBytes(const Program& program, const Runtime& runtime);
 // Returns how many of these bytes are tensors. A framework counts tensors as allocated, and the other bytes as
 // reserved.
 int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime);
+
+// What a framework's bytes on a rank follow from (docs/runtimes.md, "How does a runtime change memory?"). Every figure
+// grows linearly with the layers of the rank, so figures of two sizes give those of a third.
+struct FrameworkBytes {
+  double planned = 0;
+  double persistent = 0;
+  // Workspace and kept tensors beyond the planned bytes in forwards and backwards, and in the optimizer step, if that
+  // has any. The first may be negative.
+  double passes = 0;
+  double update = 0;
+  bool updates = false;
+  HeldPeaks held;
+  // The pipeline is empty at the optimizer step, so the whole arena except persistent buffers is free.
+  bool drained = true;
+  // Of persistent buffers.
+  double rounding = 0;
+};
+FrameworkBytes FrameworkBytesOf(const Program& program, const Template& t, const Runtime& runtime);
+
+// Returns the bytes of such a rank, at most 2^62.
+int64_t BytesUnder(const FrameworkBytes& bytes, const Runtime& runtime);
 
 // Returns, for each template, the bytes of a rank: its device arena and everything else, at most 2^62.
 std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime);
