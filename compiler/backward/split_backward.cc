@@ -1,5 +1,8 @@
 // Finds what the backward of a stage reads of its forward, and cuts the segments out of the block with both.
+#include <utility>
+
 #include "compiler/backward/build_backward.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace weft {
 
@@ -138,26 +141,77 @@ void StageDifferentiator::EmitBackward() {
   segment.Finish();
 }
 
+// The gradient of a norm's weight is one row, but what it is computed from has a row for every token. So the input half
+// computes the row, and the weight half adds it to the gradient: only the weight half may do that (rule P9). The row is
+// kept in the type in which the kernel computes, so that the sum has the same bits as the kernel's own.
+void StageDifferentiator::MoveNormGradients() {
+  std::vector<mlir::Operation*> moved;
+  for (mlir::Operation* op : backward_) {
+    if (!mlir::isa<ir::LayerNormBackwardWeightOp, ir::RmsNormBackwardWeightOp, ir::GroupNormBackwardWeightOp>(op)) {
+      moved.push_back(op);
+      continue;
+    }
+    auto kernel = mlir::cast<ir::KernelInterface>(op);
+    if (!kernel.accumulates()) {
+      input_half_.insert(op);
+      moved.push_back(op);
+      continue;
+    }
+    mlir::OpBuilder builder(op);
+    mlir::Operation* rows = builder.clone(*op);
+    llvm::TypeSwitch<mlir::Operation*>(rows)
+        .Case([](ir::RmsNormBackwardWeightOp norm) { norm.getInitMutable().clear(); })
+        .Case<ir::LayerNormBackwardWeightOp, ir::GroupNormBackwardWeightOp>([](auto norm) {
+          norm.getInitGammaMutable().clear();
+          norm.getInitBetaMutable().clear();
+        });
+    const bool in_double = llvm::any_of(op->getOperandTypes(), [](mlir::Type type) {
+      return mlir::cast<mlir::RankedTensorType>(type).getElementType().isF64();
+    });
+    input_half_.insert(rows);
+    moved.push_back(rows);
+    for (auto [result, row] : llvm::zip(op->getResults(), rows->getResults())) {
+      auto type = mlir::cast<mlir::RankedTensorType>(result.getType());
+      row.setType(type.clone(in_double ? builder.getF64Type() : builder.getF32Type()));
+      mlir::Value init = op->getOperand(kernel.getTiedOperand(result.getResultNumber()));
+      auto add = builder.create<ir::AddOp>(op->getLoc(), type, init, row, mlir::Value());
+      const std::string name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr).str() + ".add";
+      add->setAttr(ir::kNameAttr, builder.getStringAttr(name));
+      add->setAttr(ir::kLayerAttr, op->getAttr(ir::kLayerAttr));
+      add->setAttr(ir::kPartAttr, builder.getStringAttr("weight"));
+      moved.push_back(add);
+      for (auto& [role, value] : backward_results_) {
+        if (value == result) value = add.getResult();
+      }
+    }
+  }
+  backward_ = std::move(moved);
+}
+
 void StageDifferentiator::FindSavedGradients() {
+  if (backwards_.norms_in_input_half) MoveNormGradients();
   for (mlir::Operation* op : llvm::reverse(backward_)) {
-    const bool labeled = op->getAttrOfType<mlir::StringAttr>(ir::kPartAttr).getValue() == "input";
+    const bool again = op->getNumResults() > 0 && GathersAgain(op->getResult(0));
+    const bool labeled = !again && op->getAttrOfType<mlir::StringAttr>(ir::kPartAttr).getValue() == "input";
     const bool needed = llvm::any_of(op->getUsers(), [&](mlir::Operation* user) { return input_half_.contains(user); });
     if (labeled || needed) input_half_.insert(op);
   }
   for (mlir::Operation* op : backward_) {
     if (input_half_.contains(op)) continue;
     for (mlir::Value operand : op->getOperands()) {
-      mlir::Operation* maker = operand.getDefiningOp();
-      const bool comes_in =
-          !maker &&
-          block_.getArgRole(mlir::cast<mlir::BlockArgument>(operand).getArgNumber()).getRole() == ir::Role::OutputGrad;
-      const bool again = maker && IsForward(maker) && IsRecomputed(operand);
-      if (comes_in || again || (maker && input_half_.contains(maker))) saved_gradients_.insert(operand);
+      for (mlir::Value source : SourcesOf(operand)) {
+        mlir::Operation* maker = source.getDefiningOp();
+        const bool comes_in =
+            !maker &&
+            block_.getArgRole(mlir::cast<mlir::BlockArgument>(source).getArgNumber()).getRole() == ir::Role::OutputGrad;
+        const bool again = maker && IsForward(maker) && IsRecomputed(source);
+        if (comes_in || again || (maker && input_half_.contains(maker))) saved_gradients_.insert(source);
+      }
     }
   }
 }
 
-// Recomputes everything here, including what only the second half reads.
+// Recomputes everything here, including what only the second half reads, except what that half gathers for itself.
 void StageDifferentiator::EmitBackwardInput() {
   SegmentBuilder segment(module_builder_, SegmentName("backward_input"), ir::SegmentKind::BackwardInput,
                          content_.stage);
@@ -165,11 +219,14 @@ void StageDifferentiator::EmitBackwardInput() {
   llvm::DenseSet<mlir::Operation*> done;
   for (auto [index, op] : llvm::enumerate(backward_)) {
     RecomputeLayer(index, segment, map, done);
+    const bool here = input_half_.contains(op);
     for (mlir::Value operand : op->getOperands()) {
-      Recompute(operand, segment, map, done);
-      if (input_half_.contains(op)) MapArgument(operand, segment, map);
+      for (mlir::Value source : here ? llvm::SmallVector<mlir::Value>{operand} : SourcesOf(operand)) {
+        Recompute(source, segment, map, done);
+      }
+      if (here) MapArgument(operand, segment, map);
     }
-    if (input_half_.contains(op)) segment.builder().clone(*op, map);
+    if (here) segment.builder().clone(*op, map);
   }
   SetBackwardResults(segment, map, true, false);
   for (auto [index, value] : llvm::enumerate(saved_gradients_)) {
@@ -199,7 +256,14 @@ void StageDifferentiator::EmitBackwardWeight() {
   }
   for (mlir::Operation* op : backward_) {
     if (input_half_.contains(op)) continue;
-    for (mlir::Value operand : op->getOperands()) MapArgument(operand, segment, map);
+    for (mlir::Value operand : op->getOperands()) {
+      if (GathersAgain(operand) && !map.contains(operand)) {
+        for (mlir::Value source : SourcesOf(operand)) MapArgument(source, segment, map);
+        mlir::Operation* gather = segment.builder().clone(*operand.getDefiningOp(), map);
+        gather->setAttr(ir::kPartAttr, segment.builder().getStringAttr("weight"));
+      }
+      MapArgument(operand, segment, map);
+    }
     segment.builder().clone(*op, map);
   }
   SetBackwardResults(segment, map, false, true);
