@@ -40,9 +40,7 @@ Program CompileOn(const std::string& model, int sequence, int microbatches, cons
   return program.ok() ? *std::move(program) : Program();
 }
 
-bool IsKept(const Buffer& buffer) {
-  return buffer.class_() == SAVED_ACTIVATION || buffer.class_() == SAVED_GRADIENT;
-}
+bool IsKept(const Buffer& buffer) { return buffer.class_() == SAVED_ACTIVATION || buffer.class_() == SAVED_GRADIENT; }
 
 // The most bytes of saved activations and gradients that live at one time, in list order.
 int64_t PeakOfKept(const Template& t) {

@@ -1,5 +1,5 @@
-// The pass reuse-saved: values that only the input half of a backward reads end with it, or what it makes for the weight
-// half takes their place.
+// The pass reuse-saved: values that only the input half of a backward reads end with it, or what it makes for the
+// weight half takes their place.
 #include <algorithm>
 #include <cstdint>
 #include <map>

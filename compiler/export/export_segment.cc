@@ -13,10 +13,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/export/segment_storage.h"
-#include "compiler/segments/saved_for_input.h"
 #include "compiler/memory/arena.h"
 #include "compiler/memory/deferred_lives.h"
 #include "compiler/segments/cost_of_ops.h"
+#include "compiler/segments/saved_for_input.h"
 #include "compiler/segments/step_order.h"
 #include "compiler/segments/training.h"
 #include "llvm/ADT/DenseMap.h"
@@ -234,7 +234,8 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
         operand.shape.assign(storage.type.getShape().begin(), storage.type.getShape().end());
       }
       result_.segment.add_operands()->set_name(part == kSavedForInput ? std::string(kSavedForInputName)
-                                               : shared ? ir::stringifyRole(role).str() : storage.name);
+                                               : shared               ? ir::stringifyRole(role).str()
+                                                                      : storage.name);
     }
     SegmentOperand& operand = result_.operands.back();
     storage.operand = static_cast<int>(result_.operands.size()) - 1;

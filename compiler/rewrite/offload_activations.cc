@@ -83,7 +83,8 @@ class Rewriter {
   SavedKind KindOf(const Template& t, const Action& forward, int buffer) const {
     const std::vector<int> operands = WrittenOperands(t, forward);
     const auto is_bound = [&](int operand) { return forward.operands(operand) == buffer; };
-    return KindOf(forward, static_cast<int>(std::find_if(operands.begin(), operands.end(), is_bound) - operands.begin()));
+    return KindOf(forward,
+                  static_cast<int>(std::find_if(operands.begin(), operands.end(), is_bound) - operands.begin()));
   }
 
   absl::Status Check() const {
@@ -155,9 +156,9 @@ class Rewriter {
         now.gone = keeps ? segment.operands_size() : operand;
         Operand& added = keeps ? *segment.add_operands() : whole;
         const bool for_input = absl::StrContains(whole.name(), kForInput);
-        added.set_name(for_input
-                           ? absl::StrCat(whole.name(), "_offloaded")
-                           : absl::StrCat("saved_offloaded", operand == splits.begin()->first ? "" : " of the backward"));
+        added.set_name(
+            for_input ? absl::StrCat(whole.name(), "_offloaded")
+                      : absl::StrCat("saved_offloaded", operand == splits.begin()->first ? "" : " of the backward"));
         added.set_bytes(split->gone_bytes);
         added.set_access(segment.operands(operand).access());
       }
@@ -183,9 +184,8 @@ class Rewriter {
       computes.push_back(a);
       for (const int operand : SavedOperands(*t, t->body(a))) users[t->body(a).operands(operand)].push_back(a);
     }
-    std::erase_if(users, [&](const auto& user) {
-      return splits_[KindOf(*t, t->body(user.second[0]), user.first)].gone.empty();
-    });
+    std::erase_if(
+        users, [&](const auto& user) { return splits_[KindOf(*t, t->body(user.second[0]), user.first)].gone.empty(); });
     SplitActions(users, t);
     next_ = NextActionId(*t);
     behind_.clear();

@@ -76,9 +76,13 @@ TEST(BetweenHalvesTest, WithOtherChoices) {
            {.schedule = "zb-v", .mesh = "x2", .fields = rows + "overlap { all_reduce: false }", .bf16 = true},
            {.schedule = "zb-h1", .mesh = "x2 z2", .fields = rows, .family = "llama"},
            {.schedule = "zb-h1", .mesh = "x2 y2"},
-           {.schedule = "v-half", .mesh = "data2", .fields = "zero { stage: 3 reshard: AFTER_BACKWARD }", .exact = true},
+           {.schedule = "v-half",
+            .mesh = "data2",
+            .fields = "zero { stage: 3 reshard: AFTER_BACKWARD }",
+            .exact = true},
            {.schedule = "zb-h1", .mesh = "z2", .fields = "overlap { gathered_cache_bytes: 100000 }"},
-           {.schedule = "zb-h1", .fields = "attention: MATERIALIZED dropout_masks: true", .recompute = true},
+           {.schedule = "zb-h1", .fields = "attention: MATERIALIZED dropout_masks: true"},
+           {.schedule = "zb-h2", .mesh = "x2", .fields = rows + "offload { activation_layers: 1 }"},
        }) {
     ExpectOneLoss(c);
   }
