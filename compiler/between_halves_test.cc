@@ -10,8 +10,6 @@
 #include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
 #include "planner/compile.h"
-#include "schedules/pipeline/closed_form.h"
-#include "schedules/pipeline/schedule.h"
 #include "tests/parse_text.h"
 
 namespace weft {
@@ -90,8 +88,7 @@ TEST(BetweenHalves, ZbH1NeedsTheMemoryOf1F1B) {
       "sequence_parallel: true zero { stage: 1 } ";
   const auto bytes = [&](const std::string& fields) {
     const int64_t highest = HighestArena(CompileOn("llama-3.1-70b", 8192, 8, plan + fields));
-    testing::Test::RecordProperty(fields, absl::StrCat(static_cast<double>(highest) / kGiB, " GiB"));
-    std::cout << fields << ": " << static_cast<double>(highest) / kGiB << " GiB" << std::endl;
+    RecordProperty(fields, absl::StrCat(static_cast<double>(highest) / kGiB, " GiB"));
     return static_cast<double>(highest);
   };
   const double whole = bytes("schedule { name: '1f1b' }");
@@ -104,40 +101,34 @@ TEST(BetweenHalves, ZbH1NeedsTheMemoryOf1F1B) {
   EXPECT_GT(everything, 1.5 * own);
 }
 
-// Qi et al. 2024 (arXiv:2405.15362), table 1, and schedules/pipeline: the ranks without the loss hold at most 5 % more
-// than the published numbers of microbatches.
+// Qi et al. 2024 (arXiv:2405.15362): the ranks without the loss hold at most 5 % more than the published numbers of
+// microbatches, where a microbatch counts what its forwards save in both stages of the rank.
 TEST(BetweenHalves, VSchedulesHoldWhatIsPublished) {
   for (const int pipe : {4, 8}) {
-    for (const char* schedule : {"zb-v", "v-half", "v-min"}) {
-      const int stages = 2 * pipe, microbatches = 2 * pipe;
+    const std::map<std::string, int> published = {
+        {"zb-v", pipe}, {"v-half", (pipe + 2) / 2}, {"v-min", (pipe + 4) / 3}};
+    for (const auto& [schedule, count] : published) {
+      const int stages = 2 * pipe;
       std::string cut;
       // Layers 0 and 33 are the embedding and the loss.
       for (int s = 0; s < stages; ++s) {
         absl::StrAppend(&cut, " layers_per_stage: ", 32 / stages + (s == 0 || s == stages - 1 ? 1 : 0));
       }
       const Program program = CompileOn(
-          "llama-3.1-8b", 4096, microbatches,
+          "llama-3.1-8b", 4096, 2 * pipe,
           absl::StrCat("mesh { axes { name: 'x' size: 4 } axes { name: 'pipe' size: ", pipe,
                        " } } sequence_parallel: true schedule { name: '", schedule, "' } partition {", cut, " }"));
-      const ScheduleEntry* entry = *FindSchedule(schedule);
-      ScheduleParams params;
-      params.ranks = pipe;
-      params.microbatches = microbatches;
-      const auto form = entry->closed_form(params);
-      ASSERT_TRUE(form.has_value());
+      double most = 0;
       int checked = 0;
-      for (int r = 0; r < program.templates_size(); ++r) {
-        const Template& t = program.templates(r);
+      for (const Template& t : program.templates()) {
         if (HoldsStage(t, stages - 1)) continue;
-        const Ratio count = form->peak_activations.at(r);
-        const double published = static_cast<double>(count.numerator) / static_cast<double>(count.denominator) *
-                                 static_cast<double>(SavedByForwards(t));
-        std::cout << schedule << " P=" << pipe << " " << t.name() << ": "
-                  << static_cast<double>(PeakOfKept(t)) / published << std::endl;
-        EXPECT_LE(static_cast<double>(PeakOfKept(t)), 1.05 * published) << schedule << " " << pipe << " " << t.name();
+        most = std::max(most, static_cast<double>(PeakOfKept(t)) / static_cast<double>(count * SavedByForwards(t)));
         ++checked;
       }
+      RecordProperty(absl::StrCat(schedule, " on ", pipe), absl::StrCat(most));
       EXPECT_EQ(checked, pipe - 1);
+      EXPECT_LE(most, 1.05) << schedule << " on " << pipe << " ranks";
+      EXPECT_GT(most, 0.9) << schedule << " on " << pipe << " ranks";
     }
   }
 }
