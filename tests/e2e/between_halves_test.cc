@@ -34,6 +34,8 @@ TinyPlan PlanOf(const Case& c, const std::string& schedule, int pipe) {
   plan.mesh = absl::StrCat(c.mesh, c.mesh.empty() ? "" : " ", "pipe", pipe);
   plan.plan_fields = c.fields;
   plan.family = c.family;
+  // The ranks of axis z share a microbatch.
+  if (c.mesh.find('z') != std::string::npos) plan.microbatch = 2;
   plan.steps = 3;
   plan.layers = 6;
   return plan;
