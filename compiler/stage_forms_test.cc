@@ -88,8 +88,8 @@ TEST(Segments, BackwardIsCutInTwo) {
   EXPECT_EQ(Compile(SmallRecipe(), Options(2)).stages[0].backward_input, -1);
 }
 
-// Unless everything stays, the input half makes the rows of norms' gradients, writes over saved values what the weight
-// half reads, and nothing of `saved_for_input` is left for the weight half.
+// Unless everything stays, the input half writes over saved values what the weight half reads, and nothing of
+// `saved_for_input` is left for the weight half.
 TEST(Segments, WhatOnlyTheInputHalfReadsEndsWithIt) {
   for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
     SegmentOptions options = Options(3);
@@ -99,6 +99,7 @@ TEST(Segments, WhatOnlyTheInputHalfReadsEndsWithIt) {
     ExpectSane(set);
     options.between_halves = EVERYTHING;
     const SegmentSet all = Compile(SmallRecipe(), options);
+    int64_t for_input = 0, overwritten = 0;
     for (size_t s = 0; s < set.stages.size(); ++s) {
       const StageIndex& stage = set.stages[s];
       const StageSegment& input = set.segments[stage.backward_input];
@@ -108,20 +109,21 @@ TEST(Segments, WhatOnlyTheInputHalfReadsEndsWithIt) {
       EXPECT_LT(stage.saved_bytes + stage.saved_grad_bytes, all.stages[s].saved_bytes + all.stages[s].saved_grad_bytes);
       for (const StageSegment* reader : {&input, &set.segments[stage.backward], &set.segments[stage.forward]}) {
         const std::vector<SegmentOperand> saved = Operands(*reader, ir::Role::Saved);
-        ASSERT_EQ(saved.size(), 2);
-        EXPECT_EQ(saved[0].use, 0);
-        EXPECT_EQ(saved[0].bytes, stage.saved_bytes);
-        EXPECT_EQ(saved[1].use, kSavedForInput);
-        EXPECT_EQ(saved[1].bytes, stage.saved_for_input_bytes);
+        for (const SegmentOperand& operand : saved) {
+          EXPECT_EQ(operand.bytes, operand.use == kSavedForInput ? stage.saved_for_input_bytes : stage.saved_bytes);
+          const bool overwrites = reader == &input && operand.use != kSavedForInput;
+          EXPECT_TRUE(operand.access != READ_WRITE || overwrites);
+          overwritten += operand.access == READ_WRITE;
+        }
       }
-      EXPECT_EQ(Operands(input, ir::Role::Saved)[0].access, READ_WRITE);
-      EXPECT_EQ(Operands(input, ir::Role::Saved)[1].access, READ);
+      for_input += stage.saved_for_input_bytes;
       ASSERT_EQ(Operands(weight, ir::Role::Saved).size(), 1);
       EXPECT_EQ(Operands(weight, ir::Role::Saved)[0].use, 0);
       EXPECT_EQ(Operands(weight, ir::Role::Saved)[0].access, READ);
-      for (const Step& step : weight.segment.steps()) EXPECT_NE(step.kernel(), LAYER_NORM_BACKWARD_WEIGHT);
       for (const Step& step : input.segment.steps()) EXPECT_FALSE(step.accumulate()) << step.name();
     }
+    EXPECT_GT(for_input, 0);
+    EXPECT_GT(overwritten, 0);
   }
 }
 

@@ -1,10 +1,18 @@
 // Finds what the backward of a stage reads of its forward, and cuts the segments out of the block with both.
+#include <cstdint>
 #include <utility>
 
 #include "compiler/backward/build_backward.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace weft {
+
+namespace {
+
+// The input half computes the gradients of a norm's weights if the norm's input has at least this many bytes.
+constexpr int64_t kLeastNormBytes = int64_t{8} << 20;
+
+}  // namespace
 
 std::vector<mlir::Operation*> StageDifferentiator::RecomputeList(mlir::Value value,
                                                                  const llvm::DenseSet<mlir::Operation*>& done) const {
@@ -143,11 +151,13 @@ void StageDifferentiator::EmitBackward() {
 
 // The gradient of a norm's weight is one row, but what it is computed from has a row for every token. So the input half
 // computes the row, and the weight half adds it to the gradient: only the weight half may do that (rule P9). The row is
-// kept in the type in which the kernel computes, so that the sum has the same bits as the kernel's own.
+// kept in the type in which the kernel computes, so that the sum has the same bits as the kernel's own. Adding a row is
+// one more kernel, which costs microseconds, so small norms stay as they are.
 void StageDifferentiator::MoveNormGradients() {
   std::vector<mlir::Operation*> moved;
   for (mlir::Operation* op : backward_) {
-    if (!mlir::isa<ir::LayerNormBackwardWeightOp, ir::RmsNormBackwardWeightOp, ir::GroupNormBackwardWeightOp>(op)) {
+    if (!mlir::isa<ir::LayerNormBackwardWeightOp, ir::RmsNormBackwardWeightOp, ir::GroupNormBackwardWeightOp>(op) ||
+        ir::BytesOfTensor(mlir::cast<mlir::RankedTensorType>(op->getOperand(1).getType())) < kLeastNormBytes) {
       moved.push_back(op);
       continue;
     }

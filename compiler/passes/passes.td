@@ -169,7 +169,8 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
     *Halves of a backward*: backward_input runs all ops except those labeled `part = "weight"`, and all recomputed ops.
     It keeps the values that backward_weight reads, and the incoming gradient if backward_weight reads it, as
     `saved_grad`. A stage without parameters has no backward_weight. With `norms-in-input-half`, backward_input also
-    runs the ops that compute the gradients of norms' weights, and backward_weight adds their results to the gradients.
+    runs the ops that compute the gradients of the weights of norms with inputs of at least 8 MiB, and backward_weight
+    adds their results to the gradients.
     With `gather-again`, backward_weight runs the all-gathers of purpose `tensor` whose results it reads, and
     backward_input keeps what they gather: the rank's own rows.
 
