@@ -2,6 +2,7 @@
 #include "planner/compile.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -83,6 +84,7 @@ absl::Status CompileCommand(absl::Span<const std::string> args) {
     return output.empty() ? Print(ir) : WriteFileAtomic(output, ir);
   }
   std::vector<std::string> notes = inputs.notes;
+  if (std::string note = NoteOnMesh(inputs); !note.empty()) notes.push_back(std::move(note));
   planner::CompileOptions options;
   options.cost = cost;
   options.allow_oom = allow_oom;

@@ -66,6 +66,7 @@ SegmentOptions OptionsOfSegments(const PlanInputs& inputs, const StepCost& cost)
   options.recompute = inputs.plan.recompute();
   options.attention = inputs.plan.attention();
   options.dropout_masks = inputs.plan.dropout_masks();
+  options.between_halves = inputs.plan.between_halves();
   options.overlap = inputs.plan.overlap();
   options.loss_scale = inputs.plan.loss_scale();
   options.in_flight = MicrobatchesInFlight(inputs.schedule);

@@ -222,6 +222,8 @@ absl::StatusOr<BuildSegmentsOptions> BuildOptionsOf(const SegmentOptions& option
   build.evaluate = options.evaluation;
   build.wholeBackward = options.whole_backward;
   build.splitBackward = options.split_backward;
+  build.normsInInputHalf = options.between_halves != EVERYTHING;
+  build.gatherAgain = options.between_halves == OWN_ROWS;
   return build;
 }
 
@@ -274,6 +276,9 @@ absl::StatusOr<SegmentSet> CompileSegments(const ModelGraph& graph, const Recipe
   std::vector<StageUses> uses = UsesPerStage(module);
   WEFT_RETURN_IF_ERROR(RunPass(module, createBuildSegments(build)));
   WEFT_RETURN_IF_ERROR(OverlapCollectives(module, options, placement, cost));
+  if (options.split_backward && options.between_halves != EVERYTHING && !options.evaluation) {
+    WEFT_RETURN_IF_ERROR(RunPass(module, createReuseSaved()));
+  }
 
   WEFT_ASSIGN_OR_RETURN(SegmentSet set, ExportSegments(module));
   for (size_t stage = 0; options.split_backward && !options.evaluation && stage < set.stages.size(); ++stage) {

@@ -29,6 +29,7 @@ struct SegmentOptions {
   // The kinds of backward that every stage gets.
   bool whole_backward = true;
   bool split_backward = false;
+  BetweenHalves between_halves = OWN_ROWS;
   // placement[lane][stage] = pipe rank, as PipelineSchedule has it; empty = rank i holds stage i.
   std::vector<std::vector<int>> placement;
   // True = make only segments of kind Evaluate (StageIndex.forward), without dropout and without saved values.

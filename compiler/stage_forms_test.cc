@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/lower_segments.h"
+#include "compiler/segments/saved_for_input.h"
 #include "compiler/segments/segment_set.h"
 #include "compiler/segments_testing.h"
 #include "gtest/gtest.h"
@@ -37,6 +38,7 @@ TEST(Segments, BackwardIsCutInTwo) {
     for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
       SegmentOptions options = Options(3);
       options.split_backward = true;
+      options.between_halves = EVERYTHING;
       options.recompute.set_mode(mode);
       options.accumulation = accumulation;
       SegmentSet set = Compile(SmallRecipe(), options);
@@ -84,6 +86,45 @@ TEST(Segments, BackwardIsCutInTwo) {
   EXPECT_EQ(set.stages[0].backward, -1);
   EXPECT_GE(set.stages[0].backward_input, 0);
   EXPECT_EQ(Compile(SmallRecipe(), Options(2)).stages[0].backward_input, -1);
+}
+
+// Unless everything stays, the input half writes over saved values what the weight half reads, and nothing of
+// `saved_for_input` is left for the weight half.
+TEST(Segments, WhatOnlyTheInputHalfReadsEndsWithIt) {
+  for (AccumulationMode accumulation : {IN_ORDER, EXACT}) {
+    SegmentOptions options = Options(3);
+    options.split_backward = true;
+    options.accumulation = accumulation;
+    const SegmentSet set = Compile(SmallRecipe(), options);
+    ExpectSane(set);
+    options.between_halves = EVERYTHING;
+    const SegmentSet all = Compile(SmallRecipe(), options);
+    int64_t for_input = 0, overwritten = 0;
+    for (size_t s = 0; s < set.stages.size(); ++s) {
+      const StageIndex& stage = set.stages[s];
+      const StageSegment& input = set.segments[stage.backward_input];
+      const StageSegment& weight = set.segments[stage.backward_weight];
+      EXPECT_EQ(all.stages[s].saved_for_input_bytes, 0);
+      EXPECT_EQ(stage.saved_bytes + stage.saved_for_input_bytes, all.stages[s].saved_bytes);
+      EXPECT_LT(stage.saved_bytes + stage.saved_grad_bytes, all.stages[s].saved_bytes + all.stages[s].saved_grad_bytes);
+      for (const StageSegment* reader : {&input, &set.segments[stage.backward], &set.segments[stage.forward]}) {
+        const std::vector<SegmentOperand> saved = Operands(*reader, ir::Role::Saved);
+        for (const SegmentOperand& operand : saved) {
+          EXPECT_EQ(operand.bytes, operand.use == kSavedForInput ? stage.saved_for_input_bytes : stage.saved_bytes);
+          const bool overwrites = reader == &input && operand.use != kSavedForInput;
+          EXPECT_TRUE(operand.access != READ_WRITE || overwrites);
+          overwritten += operand.access == READ_WRITE;
+        }
+      }
+      for_input += stage.saved_for_input_bytes;
+      ASSERT_EQ(Operands(weight, ir::Role::Saved).size(), 1);
+      EXPECT_EQ(Operands(weight, ir::Role::Saved)[0].use, 0);
+      EXPECT_EQ(Operands(weight, ir::Role::Saved)[0].access, READ);
+      for (const Step& step : input.segment.steps()) EXPECT_FALSE(step.accumulate()) << step.name();
+    }
+    EXPECT_GT(for_input, 0);
+    EXPECT_GT(overwritten, 0);
+  }
 }
 
 // Two lanes in opposite directions: both ranks hold everything, and each rank has a gradient buffer for every use of

@@ -113,6 +113,7 @@ absl::StatusOr<CostedProgram> LoadOrCompile(const CostRequest& request, Progress
   if (request.options.runs > 0) WEFT_RETURN_IF_ERROR(sim::CheckNoise(inputs.cluster));
   if (request.goodput) WEFT_RETURN_IF_ERROR(sim::CheckReliability(inputs.cluster));
   loaded.notes = std::move(inputs.notes);
+  if (std::string note = NoteOnMesh(inputs); !note.empty()) loaded.notes.push_back(std::move(note));
   progress->Step(absl::StrCat("compiling ", inputs.model.name()));
   if (loaded.runtime) {
     const Plan own = inputs.plan;

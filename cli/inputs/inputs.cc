@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -205,6 +206,18 @@ absl::StatusOr<Inputs> LoadInputs(const InputFlags& input, Progress* progress) {
   WEFT_RETURN_IF_ERROR(CheckNames(of_file, inputs.plan, input.plan));
   WEFT_ASSIGN_OR_RETURN(inputs.model, LoadModel(input.model));
   return inputs;
+}
+
+std::string NoteOnMesh(const Inputs& inputs) {
+  const int64_t devices = inputs.cluster.nodes() * inputs.cluster.devices_per_node();
+  if (inputs.plan.mesh().axes_size() > 0 || devices <= 1) return "";
+  const int64_t microbatch = std::max<int64_t>(1, inputs.recipe.microbatch_sequences());
+  // The most data replicas that divide the batch and the cluster.
+  const int64_t replicas = std::gcd(inputs.recipe.global_batch_sequences() / microbatch, devices);
+  return absl::StrCat("plan.mesh is not set, so one of the ", devices, " devices of cluster ",
+                      Quoted(inputs.cluster.name()), " is used; ",
+                      replicas > 1 ? absl::StrCat("to use ", replicas, ", add --set dp=", replicas, "; ") : "",
+                      "weft plan --gpus ", devices, " looks for the fastest mesh");
 }
 
 absl::Status WithFile(const absl::Status& status, const InputFlags& input, const Inputs& inputs) {

@@ -58,6 +58,9 @@ bool IsSet(const InputFlags& input, absl::string_view field);
 // An error about a field that a --set gives stays as it is.
 absl::Status WithFile(const absl::Status& status, const InputFlags& input, const Inputs& inputs);
 
+// Returns a note if the plan names no axis, so that it takes one device of a cluster with several; else empty.
+std::string NoteOnMesh(const Inputs& inputs);
+
 // The cluster to cost `program` on: `name_or_path`, or, if that is empty, the catalog's cluster that the program was
 // compiled for.
 absl::StatusOr<Cluster> ClusterFor(const Program& program, const std::string& name_or_path);

@@ -14,6 +14,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallVector.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace weft {
@@ -55,6 +56,7 @@ class StageDifferentiator {
   void FindSaved();
   void EmitForward();
   void EmitBackward();
+  void MoveNormGradients();
   // EmitBackwardInput and EmitBackwardWeight make the two halves of the backward. FindSavedGradients finds the values
   // that the first half hands to the second.
   void FindSavedGradients();
@@ -98,6 +100,16 @@ class StageDifferentiator {
     if (ir::IsLoss(op) || group < 0) return false;
     return llvm::all_of(value.getUsers(),
                         [&](mlir::Operation* user) { return !IsForward(user) || RecomputeGroupOf(user) == group; });
+  }
+  // True if the weight half gathers `value`, rows of an activation or of its gradient, for itself.
+  bool GathersAgain(mlir::Value value) const {
+    auto gather = value.getDefiningOp<ir::GroupAllGatherOp>();
+    return backwards_.gather_again && gather && gather.getPurpose() == ir::Purpose::Tensor;
+  }
+  // The values that the weight half needs to read `value`: its rank's own part if the half gathers it, else itself.
+  llvm::SmallVector<mlir::Value> SourcesOf(mlir::Value value) const {
+    if (!GathersAgain(value)) return {value};
+    return llvm::to_vector(value.getDefiningOp()->getOperands());
   }
   std::string SegmentName(llvm::StringRef kind) const {
     return ("stage" + llvm::Twine(content_.stage) + "." + kind).str();

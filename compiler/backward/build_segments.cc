@@ -206,7 +206,10 @@ void BuildSegmentsPass::runOnOperation() {
   for (const StageContent& content : stages_) {
     builder.setInsertionPointToEnd(module.getBody());
     if (mlir::failed(BuildForwardAndBackward(builder, content, tensors_, training ? &*training : nullptr,
-                                             {.whole = wholeBackward, .halves = splitBackward}))) {
+                                             {.whole = wholeBackward,
+                                              .halves = splitBackward,
+                                              .norms_in_input_half = normsInInputHalf,
+                                              .gather_again = gatherAgain}))) {
       return signalPassFailure();
     }
   }

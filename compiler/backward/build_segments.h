@@ -114,6 +114,10 @@ class SegmentBuilder {
 struct Backwards {
   bool whole = true;
   bool halves = false;
+  // Halves: the input half computes the gradients of norms' weights, and the weight half adds them.
+  bool norms_in_input_half = false;
+  // Halves: the weight half gathers rows of activations for itself, instead of reading what the input half gathered.
+  bool gather_again = false;
 };
 
 // Adds the forward of a stage to the module, and its backward unless `training` is null.

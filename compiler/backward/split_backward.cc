@@ -1,8 +1,19 @@
 // Finds which forward values the backward of a stage reads, and cuts the block that holds forward and backward into
 // segments.
+#include <cstdint>
+#include <utility>
+
 #include "compiler/backward/build_backward.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace weft {
+
+namespace {
+
+// The input half computes the gradients of a norm's weights if the norm's input has at least this many bytes.
+constexpr int64_t kLeastNormBytes = int64_t{8} << 20;
+
+}  // namespace
 
 std::vector<mlir::Operation*> StageDifferentiator::RecomputeList(mlir::Value value,
                                                                  const llvm::DenseSet<mlir::Operation*>& done) const {
@@ -139,26 +150,80 @@ void StageDifferentiator::EmitBackward() {
   segment.Finish();
 }
 
+// The gradient of a norm's weight is one row, but what it is computed from has a row for every token. So the input half
+// computes the row, and the weight half adds it to the gradient: only the weight half may do that (rule P9). The row is
+// kept in the type in which the kernel computes, so that the sum has the same bits as the kernel's own. Adding a row is
+// one more kernel, which costs microseconds, so small norms stay as they are.
+void StageDifferentiator::MoveNormGradients() {
+  std::vector<mlir::Operation*> moved;
+  for (mlir::Operation* op : backward_) {
+    if (!mlir::isa<ir::LayerNormBackwardWeightOp, ir::RmsNormBackwardWeightOp, ir::GroupNormBackwardWeightOp>(op) ||
+        ir::BytesOfTensor(mlir::cast<mlir::RankedTensorType>(op->getOperand(1).getType())) < kLeastNormBytes) {
+      moved.push_back(op);
+      continue;
+    }
+    auto kernel = mlir::cast<ir::KernelInterface>(op);
+    if (!kernel.accumulates()) {
+      input_half_.insert(op);
+      moved.push_back(op);
+      continue;
+    }
+    mlir::OpBuilder builder(op);
+    mlir::Operation* rows = builder.clone(*op);
+    llvm::TypeSwitch<mlir::Operation*>(rows)
+        .Case([](ir::RmsNormBackwardWeightOp norm) { norm.getInitMutable().clear(); })
+        .Case<ir::LayerNormBackwardWeightOp, ir::GroupNormBackwardWeightOp>([](auto norm) {
+          norm.getInitGammaMutable().clear();
+          norm.getInitBetaMutable().clear();
+        });
+    const bool in_double = llvm::any_of(op->getOperandTypes(), [](mlir::Type type) {
+      return mlir::cast<mlir::RankedTensorType>(type).getElementType().isF64();
+    });
+    input_half_.insert(rows);
+    moved.push_back(rows);
+    for (auto [result, row] : llvm::zip(op->getResults(), rows->getResults())) {
+      auto type = mlir::cast<mlir::RankedTensorType>(result.getType());
+      row.setType(type.clone(in_double ? builder.getF64Type() : builder.getF32Type()));
+      mlir::Value init = op->getOperand(kernel.getTiedOperand(result.getResultNumber()));
+      auto add = builder.create<ir::AddOp>(op->getLoc(), type, init, row, mlir::Value());
+      const std::string name = op->getAttrOfType<mlir::StringAttr>(ir::kNameAttr).str() + ".add";
+      add->setAttr(ir::kNameAttr, builder.getStringAttr(name));
+      add->setAttr(ir::kLayerAttr, op->getAttr(ir::kLayerAttr));
+      add->setAttr(ir::kPartAttr, builder.getStringAttr("weight"));
+      moved.push_back(add);
+      for (auto& [role, value] : backward_results_) {
+        if (value == result) value = add.getResult();
+      }
+    }
+  }
+  backward_ = std::move(moved);
+}
+
 void StageDifferentiator::FindSavedGradients() {
+  if (backwards_.norms_in_input_half) MoveNormGradients();
   for (mlir::Operation* op : llvm::reverse(backward_)) {
-    const bool labeled = op->getAttrOfType<mlir::StringAttr>(ir::kPartAttr).getValue() == "input";
+    const bool again = op->getNumResults() > 0 && GathersAgain(op->getResult(0));
+    const bool labeled = !again && op->getAttrOfType<mlir::StringAttr>(ir::kPartAttr).getValue() == "input";
     const bool needed = llvm::any_of(op->getUsers(), [&](mlir::Operation* user) { return input_half_.contains(user); });
     if (labeled || needed) input_half_.insert(op);
   }
   for (mlir::Operation* op : backward_) {
     if (input_half_.contains(op)) continue;
     for (mlir::Value operand : op->getOperands()) {
-      mlir::Operation* maker = operand.getDefiningOp();
-      const bool comes_in =
-          !maker &&
-          block_.getArgRole(mlir::cast<mlir::BlockArgument>(operand).getArgNumber()).getRole() == ir::Role::OutputGrad;
-      const bool again = maker && IsForward(maker) && IsRecomputed(operand);
-      if (comes_in || again || (maker && input_half_.contains(maker))) saved_gradients_.insert(operand);
+      for (mlir::Value source : SourcesOf(operand)) {
+        mlir::Operation* maker = source.getDefiningOp();
+        const bool comes_in =
+            !maker &&
+            block_.getArgRole(mlir::cast<mlir::BlockArgument>(source).getArgNumber()).getRole() == ir::Role::OutputGrad;
+        const bool again = maker && IsForward(maker) && IsRecomputed(source);
+        if (comes_in || again || (maker && input_half_.contains(maker))) saved_gradients_.insert(source);
+      }
     }
   }
 }
 
-// Recomputes all values here, including those that only the second half of the backward reads.
+// Recomputes all values here, including those that only the second half of the backward reads, except what the second
+// half gathers for itself.
 void StageDifferentiator::EmitBackwardInput() {
   SegmentBuilder segment(module_builder_, SegmentName("backward_input"), ir::SegmentKind::BackwardInput,
                          content_.stage);
@@ -166,11 +231,14 @@ void StageDifferentiator::EmitBackwardInput() {
   llvm::DenseSet<mlir::Operation*> done;
   for (auto [index, op] : llvm::enumerate(backward_)) {
     RecomputeLayer(index, segment, map, done);
+    const bool here = input_half_.contains(op);
     for (mlir::Value operand : op->getOperands()) {
-      Recompute(operand, segment, map, done);
-      if (input_half_.contains(op)) MapArgument(operand, segment, map);
+      for (mlir::Value source : here ? llvm::SmallVector<mlir::Value>{operand} : SourcesOf(operand)) {
+        Recompute(source, segment, map, done);
+      }
+      if (here) MapArgument(operand, segment, map);
     }
-    if (input_half_.contains(op)) segment.builder().clone(*op, map);
+    if (here) segment.builder().clone(*op, map);
   }
   SetBackwardResults(segment, map, true, false);
   for (auto [index, value] : llvm::enumerate(saved_gradients_)) {
@@ -201,7 +269,14 @@ void StageDifferentiator::EmitBackwardWeight() {
   }
   for (mlir::Operation* op : backward_) {
     if (input_half_.contains(op)) continue;
-    for (mlir::Value operand : op->getOperands()) MapArgument(operand, segment, map);
+    for (mlir::Value operand : op->getOperands()) {
+      if (GathersAgain(operand) && !map.contains(operand)) {
+        for (mlir::Value source : SourcesOf(operand)) MapArgument(source, segment, map);
+        mlir::Operation* gather = segment.builder().clone(*operand.getDefiningOp(), map);
+        gather->setAttr(ir::kPartAttr, segment.builder().getStringAttr("weight"));
+      }
+      MapArgument(operand, segment, map);
+    }
     segment.builder().clone(*op, map);
   }
   SetBackwardResults(segment, map, false, true);

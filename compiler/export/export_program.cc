@@ -10,6 +10,7 @@
 #include "compiler/rank/rank_util.h"
 #include "compiler/segments/group_of.h"
 #include "compiler/segments/role_kinds.h"
+#include "compiler/segments/saved_for_input.h"
 #include "compiler/segments/training.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "proto/util/status.h"
@@ -266,8 +267,9 @@ class TemplateExporter {
         std::string buffer_name = absl::StrCat(View(role), " ", action.name());
         if (per_microbatch && role != "workspace") {
           const bool boundary = role == "output" || role == "input_grad";
-          buffer_name =
-              BufferName(View(role), PartOf(op, operand.getHalf()), boundary ? operand.getRole().getUse() : 0);
+          const bool for_input = role == "saved" && operand.getRole().getUse() == kSavedForInput;
+          buffer_name = BufferName(for_input ? kSavedForInputName : View(role), PartOf(op, operand.getHalf()),
+                                   boundary ? operand.getRole().getUse() : 0);
         } else if (operand.getRole().getTensor() >= 0) {
           buffer_name = absl::StrCat(View(role), " ", TensorName(operand.getRole()));
         }

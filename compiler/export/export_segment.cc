@@ -16,6 +16,7 @@
 #include "compiler/memory/arena.h"
 #include "compiler/memory/deferred_lives.h"
 #include "compiler/segments/cost_of_ops.h"
+#include "compiler/segments/saved_for_input.h"
 #include "compiler/segments/step_order.h"
 #include "compiler/segments/training.h"
 #include "llvm/ADT/DenseMap.h"
@@ -53,6 +54,7 @@ class SegmentExporter {
   std::vector<OrderedStep> OrderedSteps(const std::vector<PlannedStep>& steps);
   void ExtendLives();
   absl::StatusOr<std::vector<int64_t>> PlaceDeferred(const std::vector<int>& order, int64_t* bytes);
+  bool IsForInput(const Storage& storage) const;
   mlir::LogicalResult MakeOperands();
   mlir::LogicalResult PlaceInOperand(Storage& storage, SegmentOperand& operand);
   void MakeValues(const std::vector<int>& order);
@@ -146,6 +148,18 @@ absl::StatusOr<std::vector<int64_t>> SegmentExporter::PlaceDeferred(const std::v
   return std::move(arena.offsets);
 }
 
+// True if the storage holds a saved value that ends with the input half of the backward.
+bool SegmentExporter::IsForInput(const Storage& storage) const {
+  if (!storage.role || storage.role.getRole() != ir::Role::Saved) return false;
+  const int32_t use = storage.role.getUse();
+  if (auto known = known_.find(ir::Role::Saved); known != known_.end()) {
+    auto place = known->second.places.find(use);
+    return place != known->second.places.end() && place->second.for_input;
+  }
+  auto uses = segment_->getAttrOfType<mlir::DenseI32ArrayAttr>(kSavedForInputAttr);
+  return uses && llvm::is_contained(uses.asArrayRef(), use);
+}
+
 // Gives `storage` its offset in `operand`, which is not the workspace.
 mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOperand& operand) {
   const int64_t bytes = storage.bytes();
@@ -154,6 +168,7 @@ mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOpe
     return mlir::success();
   }
   const int32_t use = storage.role.getUse();
+  const bool for_input = operand.role == ir::Role::Saved && operand.use == kSavedForInput;
   auto known = known_.find(operand.role);
   if (known != known_.end()) {
     auto place = known->second.places.find(use);
@@ -162,15 +177,16 @@ mlir::LogicalResult SegmentExporter::PlaceInOperand(Storage& storage, SegmentOpe
                                     << ", which its stage does not save";
     }
     storage.offset = place->second.offset;
-    operand.bytes = known->second.bytes;
+    operand.bytes = for_input ? known->second.for_input_bytes : known->second.bytes;
     return mlir::success();
   }
   Layout& layout = layouts_[operand.role];
-  storage.offset = layout.bytes;
-  layout.places[use] = {storage.offset, storage.type};
+  int64_t& end = for_input ? layout.for_input_bytes : layout.bytes;
+  storage.offset = end;
+  layout.places[use] = {storage.offset, storage.type, for_input};
   // If the operand becomes too large, the caller reports the error.
-  layout.bytes = bytes > kLargestOperand ? bytes : layout.bytes + RoundUp(bytes, kValueAlignment);
-  operand.bytes = layout.bytes;
+  end = bytes > kLargestOperand ? bytes : end + RoundUp(bytes, kValueAlignment);
+  operand.bytes = end;
   return mlir::success();
 }
 
@@ -179,8 +195,9 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
   std::vector<int> order = values_.places();
   auto key = [&](int i) {
     ir::RoleAttr role = values_.at(i).role;
-    return role ? std::make_tuple(static_cast<int>(role.getRole()), role.getTensor(), role.getUse())
-                : std::make_tuple(static_cast<int>(ir::Role::Workspace), -1, 0);
+    return role ? std::make_tuple(static_cast<int>(role.getRole()), role.getTensor(), IsForInput(values_.at(i)),
+                                  role.getUse())
+                : std::make_tuple(static_cast<int>(ir::Role::Workspace), -1, false, 0);
   };
   llvm::stable_sort(order, [&](int a, int b) { return key(a) < key(b); });
 
@@ -204,9 +221,12 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
     ir::Role role = storage.role ? storage.role.getRole() : ir::Role::Workspace;
     bool shared = HasLayout(role) || role == ir::Role::Workspace || role == ir::Role::Deferred;
     int64_t bytes = storage.bytes();
-    if (!shared || result_.operands.empty() || result_.operands.back().role != role) {
+    const int32_t part = IsForInput(storage) ? kSavedForInput : 0;
+    if (!shared || result_.operands.empty() || result_.operands.back().role != role ||
+        result_.operands.back().use != part) {
       SegmentOperand& operand = result_.operands.emplace_back();
       operand.role = role;
+      operand.use = part;
       operand.bytes = role == ir::Role::Workspace ? arena->height : role == ir::Role::Deferred ? deferred_bytes : 0;
       if (!shared) {
         operand.tensor = storage.role.getTensor();
@@ -214,7 +234,9 @@ mlir::LogicalResult SegmentExporter::MakeOperands() {
         operand.dtype = DTypeOfType(storage.type.getElementType());
         operand.shape.assign(storage.type.getShape().begin(), storage.type.getShape().end());
       }
-      result_.segment.add_operands()->set_name(shared ? ir::stringifyRole(role).str() : storage.name);
+      result_.segment.add_operands()->set_name(part == kSavedForInput ? std::string(kSavedForInputName)
+                                               : shared               ? ir::stringifyRole(role).str()
+                                                                      : storage.name);
     }
     SegmentOperand& operand = result_.operands.back();
     storage.operand = static_cast<int>(result_.operands.size()) - 1;

@@ -17,10 +17,13 @@ struct Layout {
   struct Place {
     int64_t offset = 0;
     mlir::RankedTensorType type;
+    // Lies in the operand `saved_for_input`.
+    bool for_input = false;
   };
   // Maps the `use` of a value to its place.
   std::map<int32_t, Place> places;
   int64_t bytes = 0;
+  int64_t for_input_bytes = 0;
 };
 // Layouts of the roles Saved and SavedGrad: one segment of a stage writes them, others read them.
 using Layouts = std::map<ir::Role, Layout>;

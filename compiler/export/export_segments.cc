@@ -8,6 +8,7 @@
 
 #include "compiler/export/export_segment.h"
 #include "compiler/segments/diagnostic_status.h"
+#include "compiler/segments/saved_for_input.h"
 #include "compiler/segments/segment_set.h"
 #include "ir/graph_ops.h"
 #include "llvm/ADT/STLExtras.h"
@@ -135,7 +136,10 @@ mlir::LogicalResult ExportSegmentOps(mlir::ModuleOp module, SegmentSet* set) {
     }
     for (const SegmentOperand& operand : exported->operands) {
       if (of_rank) break;
-      if (operand.role == ir::Role::Saved) set->stages.back().saved_bytes = operand.bytes;
+      if (operand.role == ir::Role::Saved) {
+        StageIndex& stage = set->stages.back();
+        (operand.use == kSavedForInput ? stage.saved_for_input_bytes : stage.saved_bytes) = operand.bytes;
+      }
       if (operand.role == ir::Role::SavedGrad) set->stages.back().saved_grad_bytes = operand.bytes;
     }
     set->segments.push_back(*std::move(exported));

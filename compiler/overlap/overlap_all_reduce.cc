@@ -1,4 +1,7 @@
-// The pass overlap-all-reduce: sums input gradients while the product for the weight gradient is computed.
+// The pass overlap-all-reduce: sums input gradients while the product for the weight gradient is computed, and gathers
+// rows for the next product of weight gradients.
+#include <vector>
+
 #include "compiler/overlap/overlap_util.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/STLExtras.h"
@@ -13,6 +16,7 @@ namespace {
 struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
   void runOnOperation() override {
     for (ir::SegmentOp segment : getOperation().getOps<ir::SegmentOp>()) {
+      if (segment.getKind() == ir::SegmentKind::BackwardWeight) AdvanceAll(segment.getBody().front());
       if (segment.getKind() != ir::SegmentKind::Backward && segment.getKind() != ir::SegmentKind::BackwardInput) {
         continue;
       }
@@ -52,6 +56,31 @@ struct OverlapAllReducePass : impl::OverlapAllReduceBase<OverlapAllReducePass> {
     if (!before) return;
     gather->moveBefore(before);
     gather.setBlocking(false);
+  }
+
+  // A weight half gathers all rows that it reads, and its gathers wait for nothing that it computes. Each is issued
+  // before the reader of the gather before it, so that two gathered activations exist at a time.
+  static void AdvanceAll(mlir::Block& block) {
+    std::vector<ir::GroupAllGatherOp> gathers;
+    for (auto gather : block.getOps<ir::GroupAllGatherOp>()) {
+      const bool rows = gather.getBlocking() && gather.getPurpose() == ir::Purpose::Tensor;
+      if (rows && llvm::all_of(gather.getInputs(), llvm::IsaPred<mlir::BlockArgument>)) gathers.push_back(gather);
+    }
+    mlir::Operation* before = nullptr;
+    for (ir::GroupAllGatherOp gather : gathers) {
+      mlir::Operation* reader = nullptr;
+      for (mlir::Operation* user : gather->getUsers()) {
+        if (reader == nullptr || user->isBeforeInBlock(reader)) reader = user;
+      }
+      if (reader == nullptr) continue;
+      if (before == nullptr) {
+        gather->moveBefore(&block, block.begin());
+      } else if (before->isBeforeInBlock(gather)) {
+        gather->moveBefore(before);
+      }
+      if (ComputesBetween(gather, reader)) gather.setBlocking(false);
+      before = reader;
+    }
   }
 };
 

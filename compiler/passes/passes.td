@@ -168,7 +168,11 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
 
     *Halves of a backward*: backward_input runs all ops except those labeled `part = "weight"`, and all recomputed ops.
     It keeps the values that backward_weight reads, and the incoming gradient if backward_weight reads it, as
-    `saved_grad`. A stage without parameters has no backward_weight.
+    `saved_grad`. A stage without parameters has no backward_weight. With `norms-in-input-half`, backward_input also
+    runs the ops that compute the gradients of the weights of norms with inputs of at least 8 MiB, and backward_weight
+    adds their results to the gradients.
+    With `gather-again`, backward_weight runs the all-gathers of purpose `tensor` whose results it reads, and
+    backward_input keeps what they gather: the rank's own rows.
 
     *Between stages*: one value crosses from a stage to the next stage. It is a matrix of floats: the last value that
     the stage computes and the next stage reads. All other values that later stages read are skip connections, one per
@@ -206,6 +210,10 @@ def BuildSegments : Pass<"weft-build-segments", "::mlir::ModuleOp"> {
     Option<"wholeBackward", "whole-backward", "bool", /*default=*/"true", "build a whole backward per stage">,
     Option<"splitBackward", "split-backward", "bool", /*default=*/"false",
            "the two halves of a backward per stage: backward_input and backward_weight">,
+    Option<"normsInInputHalf", "norms-in-input-half", "bool", /*default=*/"false",
+           "backward_input computes the gradients of norms' weights">,
+    Option<"gatherAgain", "gather-again", "bool", /*default=*/"false",
+           "backward_weight gathers the rows of activations that it reads">,
     ListOption<"placement", "placement", "int32_t",
                "pipe rank of each stage, one lane after the other; empty = rank i holds stage i">,
     Option<"evaluate", "evaluate", "bool", /*default=*/"false", "forward only, with nothing saved">,
@@ -289,7 +297,8 @@ def OverlapAllReduce : Pass<"weft-overlap-all-reduce", "::mlir::ModuleOp"> {
     In backwards, a blocking all-reduce or reduce-scatter of purpose `tensor` moves to the place right after the ops
     that compute its operands, if other ops run between that place and its old one. It is then no longer blocking; only
     ops that read the sum wait for it. In the same way, a blocking all-gather of purpose `tensor` moves before the
-    preceding op, if it gathers arguments of the segment (with sequence parallelism, saved rows).
+    preceding op, if it gathers arguments of the segment (with sequence parallelism, saved rows). In a backward_weight
+    it moves before the reader of the gather before it, and the first gather moves to the start.
 
     Source: Singh et al. 2023, arXiv:2305.13525, sec. IV-A.
 
@@ -320,6 +329,41 @@ def DeferReduceScatter : Pass<"weft-defer-reduce-scatter", "::mlir::ModuleOp"> {
     %g1 = weft.group_reduce_scatter (%dw) init (%g) ... {blocking}
     // becomes
     %g1 = weft.group_reduce_scatter (%dw) init (%g) ... {detached}
+    ```
+  }];
+  let dependentDialects = ["::weft::ir::WeftDialect"];
+}
+
+def ReuseSaved : Pass<"weft-reuse-saved", "::mlir::ModuleOp"> {
+  let summary = "Lets go of saved values that only the input half of a backward reads";
+  let description = [{
+    Without this pass, a value that the forward saves lives until the second half of its backward. Some values only the
+    first half reads. Such a value ends in one of two ways:
+
+    - A value of the same type that backward_input makes for backward_weight (`saved_grad`) takes its place, if
+      backward_input has read the saved value before it makes the new one. The new value then has the role `saved`.
+      Values are placed in the order in which they are made; each takes the place that has been free the longest.
+    - The values that are left are listed in the forward's attribute `weft.saved_for_input`. They lie in an operand of
+      their own, which ends with backward_input.
+
+    A gathered weight that a forward keeps is never overwritten: microbatches of one wide forward share it.
+
+    Stages without backward_weight stay as they are. The pass stands after those that move ops within segments.
+
+    ```mlir
+    // weft-opt --weft-reuse-saved
+    weft.segment @f forward stage 0 (...) -> (<saved>, <saved use 1>) { ... }
+    weft.segment @i backward_input stage 0 (%a: tensor<4x8xf32> as <saved>, %b: tensor<4x8xf32> as <saved use 1>, ...)
+        -> (<saved_grad>) {
+      %0 = weft.gelu_backward %dy, %a
+      %1 = weft.gelu_backward %0, %b
+      weft.return %1 : tensor<4x8xf32>
+    }
+    // becomes
+    weft.segment @f forward stage 0 (...) -> (<saved>, <saved use 1>)
+        attributes {weft.saved_for_input = array<i32: 1>} { ... }
+    weft.segment @i backward_input stage 0 (%a: tensor<4x8xf32> as <saved>, %b: tensor<4x8xf32> as <saved use 1>, ...)
+        -> (<saved>) {
     ```
   }];
   let dependentDialects = ["::weft::ir::WeftDialect"];

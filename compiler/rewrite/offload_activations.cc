@@ -14,8 +14,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/rewrite/replan_memory.h"
 #include "compiler/rewrite/saved_split.h"
@@ -26,6 +29,9 @@
 
 namespace weft {
 namespace {
+
+// First word of the names of operands and buffers with values that only the input half of a backward reads.
+constexpr absl::string_view kForInput = "saved_for_input";
 
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {
@@ -69,9 +75,17 @@ class Rewriter {
   struct Operands {
     int kept = -1, gone = -1;
   };
-  // A stage, and how many microbatches a forward of the stage processes at once.
-  using ForwardKind = std::pair<int, int>;
-  static ForwardKind KindOf(const Action& forward) { return {forward.stage(), std::max(1, forward.width())}; }
+  // A stage, how many microbatches a forward of it runs at once, and which of the operands that it saves to.
+  using SavedKind = std::tuple<int, int, int>;
+  static SavedKind KindOf(const Action& forward, int which) {
+    return {forward.stage(), std::max(1, forward.width()), which};
+  }
+  SavedKind KindOf(const Template& t, const Action& forward, int buffer) const {
+    const std::vector<int> operands = WrittenOperands(t, forward);
+    const auto is_bound = [&](int operand) { return forward.operands(operand) == buffer; };
+    return KindOf(forward,
+                  static_cast<int>(std::find_if(operands.begin(), operands.end(), is_bound) - operands.begin()));
+  }
 
   absl::Status Check() const {
     if (program_.steps_per_repetition() > 0 || program_.compute_order() != STATIC_ORDER) {
@@ -89,12 +103,13 @@ class Rewriter {
     for (const ActionKind kind : {FORWARD, FORWARD_BACKWARD}) {
       for (const Template& t : program_.templates()) {
         for (const Action& action : t.body()) {
-          if (action.kind() != kind || splits_.contains(KindOf(action))) continue;
+          if (action.kind() != kind) continue;
           const Segment& segment = program_.segments(action.segment());
-          for (const int operand : SavedOperands(t, action)) {
-            if (segment.operands(operand).access() == READ) continue;
-            splits_[KindOf(action)] =
-                SplitOfSaved(LeavingValues(segment, operand, names_, layers_, kind == FORWARD_BACKWARD));
+          const std::vector<int> operands = WrittenOperands(t, action);
+          for (int which = 0; which < static_cast<int>(operands.size()); ++which) {
+            if (splits_.contains(KindOf(action, which))) continue;
+            splits_[KindOf(action, which)] =
+                SplitOfSaved(LeavingValues(segment, operands[which], names_, layers_, kind == FORWARD_BACKWARD));
           }
         }
       }
@@ -107,6 +122,15 @@ class Rewriter {
     for (int o = 0; IsMicrobatch(action.kind()) && o < action.operands_size(); ++o) {
       if (t.buffers(action.operands(o)).class_() == SAVED_ACTIVATION) operands.push_back(o);
     }
+    return operands;
+  }
+
+  // The saved operands that the forward writes: those of values that the whole backward reads, and of values that only
+  // the input half reads.
+  std::vector<int> WrittenOperands(const Template& t, const Action& forward) const {
+    std::vector<int> operands = SavedOperands(t, forward);
+    const Segment& segment = program_.segments(forward.segment());
+    std::erase_if(operands, [&](int operand) { return segment.operands(operand).access() == READ; });
     return operands;
   }
 
@@ -132,7 +156,10 @@ class Rewriter {
       if (goes) {
         now.gone = keeps ? segment.operands_size() : operand;
         Operand& added = keeps ? *segment.add_operands() : whole;
-        added.set_name(absl::StrCat("saved_offloaded", operand == splits.begin()->first ? "" : " of the backward"));
+        const bool for_input = absl::StrContains(whole.name(), kForInput);
+        added.set_name(
+            for_input ? absl::StrCat(whole.name(), "_offloaded")
+                      : absl::StrCat("saved_offloaded", operand == splits.begin()->first ? "" : " of the backward"));
         added.set_bytes(split->gone_bytes);
         added.set_access(segment.operands(operand).access());
       }
@@ -158,7 +185,8 @@ class Rewriter {
       computes.push_back(a);
       for (const int operand : SavedOperands(*t, t->body(a))) users[t->body(a).operands(operand)].push_back(a);
     }
-    std::erase_if(users, [&](const auto& user) { return SplitOfForward(t->body(user.second[0])).gone.empty(); });
+    std::erase_if(
+        users, [&](const auto& user) { return splits_[KindOf(*t, t->body(user.second[0]), user.first)].gone.empty(); });
     SplitActions(users, t);
     next_ = NextActionId(*t);
     behind_.clear();
@@ -183,21 +211,22 @@ class Rewriter {
   int AddBuffer(const char* name, int like, int64_t bytes, weft::Place place, Template* t) {
     Buffer& buffer = *t->add_buffers();
     std::string of = t->buffers(like).name();
+    const bool for_input = absl::StartsWith(of, kForInput);
     of.erase(0, std::min(of.find(' '), of.size()));
-    buffer.set_name(absl::StrCat(name, of));
+    buffer.set_name(absl::StrCat(for_input ? kForInput : "saved", name, of));
     buffer.set_class_(SAVED_ACTIVATION);
     buffer.set_bytes(bytes);
     buffer.set_place(place);
     return t->buffers_size() - 1;
   }
 
-  const SavedSplit& SplitOfForward(const Action& forward) { return splits_[KindOf(forward)]; }
-
   // Splits the segments of all users of the buffers, and records the new operands of each user.
   void SplitActions(const std::map<int, std::vector<int>>& users, const Template* t) {
     std::map<int, std::map<int, const SavedSplit*>> by_action;
+    kinds_.clear();
     for (const auto& [buffer, actions] : users) {
-      const SavedSplit& split = SplitOfForward(t->body(actions[0]));
+      kinds_[buffer] = KindOf(*t, t->body(actions[0]), buffer);
+      const SavedSplit& split = splits_[kinds_[buffer]];
       for (const int a : actions) {
         for (int o = 0; o < t->body(a).operands_size(); ++o) {
           if (t->body(a).operands(o) == buffer) by_action[a][o] = &split;
@@ -213,11 +242,12 @@ class Rewriter {
 
   absl::Status SplitBuffer(int buffer, const std::vector<int>& actions, const std::vector<int>& computes, Template* t) {
     const Action forward = t->body(actions[0]);
-    const SavedSplit& split = SplitOfForward(forward);
     if ((forward.kind() != FORWARD && forward.kind() != FORWARD_BACKWARD) || actions.size() < 2) {
       return Refuse("template '", t->name(), "': buffer '", t->buffers(buffer).name(),
                     "' is not saved by a forward for a backward");
     }
+    const SavedKind saved = kinds_.at(buffer);
+    const SavedSplit& split = splits_[saved];
     const int64_t bytes = t->buffers(buffer).bytes();
     // The actions that read the offloaded part after the forward has written it.
     std::vector<int> readers;
@@ -233,11 +263,11 @@ class Rewriter {
     }
     const bool keeps = std::any_of(rebind.begin(), rebind.end(), [](const auto& one) { return one.second.kept >= 0; });
     // If no part stays, the buffer itself becomes the copy that is offloaded.
-    const int out = keeps ? AddBuffer("saved_offloaded", buffer, split.gone_bytes, DEVICE, t) : buffer;
+    const int out = keeps ? AddBuffer("_offloaded", buffer, split.gone_bytes, DEVICE, t) : buffer;
     const int place = place_.at(actions[0]);
     int in = out;
     const bool leaves = !readers.empty() && Gains(place, place_.at(readers[0]));
-    if (leaves) in = AddBuffer("saved_fetched", buffer, split.gone_bytes, DEVICE, t);
+    if (leaves) in = AddBuffer("_fetched", buffer, split.gone_bytes, DEVICE, t);
     for (const auto& [a, now] : rebind) {
       if (now.gone < 0) continue;
       Action& action = *t->mutable_body(a);
@@ -253,14 +283,14 @@ class Rewriter {
       releases.erase(std::remove(releases.begin(), releases.end(), buffer), releases.end());
     }
     if (!leaves) return absl::OkStatus();
-    const int host = AddBuffer("saved_host", buffer, split.gone_bytes, HOST, t);
-    Action& goes = Copy(OFFLOAD, "offload", forward, out, host, split, t);
+    const int host = AddBuffer("_host", buffer, split.gone_bytes, HOST, t);
+    Action& goes = Copy(OFFLOAD, "offload", forward, saved, out, host, t);
     const int goes_id = goes.id();
     AddDependency(forward.id(), 0, false, &goes);
     goes.add_releases(out);
     behind_[actions[0]].push_back(goes);
     AddDependency(goes_id, 0, false, t->mutable_body(computes[WaitsForOffload(place, place_.at(readers[0]))]));
-    Action& comes = Copy(FETCH, "fetch", forward, host, in, split, t);
+    Action& comes = Copy(FETCH, "fetch", forward, saved, host, in, t);
     const int anchor = computes[BeforeFetch(place, place_.at(readers[0]))];
     AddDependency(t->body(anchor).id(), 0, false, &comes);
     AddDependency(goes_id, 0, false, &comes);
@@ -290,10 +320,11 @@ class Rewriter {
     return backward - forward > 2 && WaitsForOffload(forward, backward) <= BeforeFetch(forward, backward);
   }
 
-  Action& Copy(ActionKind kind, const char* verb, const Action& forward, int from, int to, const SavedSplit& split,
+  Action& Copy(ActionKind kind, const char* verb, const Action& forward, const SavedKind& saved, int from, int to,
                Template* t) {
+    const SavedSplit& split = splits_[saved];
     const int stage = forward.stage();
-    const auto [segment, fresh] = copies_.try_emplace({kind, KindOf(forward)}, program_.segments_size());
+    const auto [segment, fresh] = copies_.try_emplace({kind, saved}, program_.segments_size());
     if (fresh) {
       BoundSegment bound;
       bound.segment.set_name(absl::StrCat("stage", stage, ".", verb, forward.width() > 1 ? ".wide" : ""));
@@ -327,13 +358,15 @@ class Rewriter {
   const LayerNames names_;
   const int layers_;
   Program& program_;
-  std::map<ForwardKind, SavedSplit> splits_;
+  std::map<SavedKind, SavedSplit> splits_;
+  // The kind of each buffer of the current template that is split.
+  std::map<int, SavedKind> kinds_;
   // The new operands of each segment: segment -> original operand -> new operands.
   std::map<int, std::map<int, Operands>> segments_;
   // The new operands of the template that is being rewritten, by action and original buffer.
   std::map<std::pair<int, int>, Operands> operands_;
   // Segments of the copies, by kind of copy and kind of forward.
-  std::map<std::pair<ActionKind, ForwardKind>, int> copies_;
+  std::map<std::pair<ActionKind, SavedKind>, int> copies_;
   // For the template that is rewritten: index of a compute action -> its position among the compute actions.
   std::map<int, int> place_;
   // Positions of the forwards that save something, and positions of the first reader of each saved buffer, among the

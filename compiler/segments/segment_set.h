@@ -30,19 +30,23 @@ namespace weft {
 // blocking collective waits for it.
 //
 // A backward in two halves: BackwardInput writes `input_grad` (not in stage 0) and `saved_grad`, one operand with
-// everything that it makes for BackwardWeight (gradients, recomputed values, and a copy of `output_grad`).
-// BackwardWeight reads `saved_grad`, `saved` and perhaps `input` and parameters, and adds to gradients. Gradients get
-// the same bits as from the whole backward.
+// what it makes for BackwardWeight (gradients, recomputed values, and a copy of `output_grad`). BackwardWeight reads
+// `saved_grad`, `saved` and perhaps `input` and parameters, and adds to gradients. Gradients get the same bits as from
+// the whole backward.
+//
+// weft-reuse-saved splits `saved` in two: values that BackwardWeight does not read lie in an operand `saved_for_input`
+// (role Saved, use kSavedForInput), or BackwardInput overwrites them in `saved` (READ_WRITE) with what it makes.
 struct SegmentOperand {
   ir::Role role = ir::Role::Workspace;
   // Index of the logical tensor (-1 for roles without one), and the number of the tensor's use. For inputs, outputs and
   // their gradients, `use` is 0 for the tensor that crosses to the next stage, and i for the tensor that crosses by
-  // SegmentSet.skips[i - 1].
+  // SegmentSet.skips[i - 1]. For saved values it is 0 or kSavedForInput (saved_for_input.h).
   int32_t tensor = -1;
   int32_t use = 0;
   Access access = ACCESS_UNSPECIFIED;
   int64_t bytes = 0;
-  // `dtype` is unspecified and `shape` is empty for `saved`, `saved_grad`, `workspace` and `deferred`.
+  // `dtype` is unspecified and `shape` is empty for `saved`, `saved_for_input`, `saved_grad`, `workspace` and
+  // `deferred`.
   DType dtype = DTYPE_UNSPECIFIED;
   std::vector<int64_t> shape;
   // In a ForwardBackward: 0 = operand of the forward, 1 = operand of the backward. A tensor that both read appears
@@ -77,8 +81,9 @@ struct StageIndex {
   int backward = -1;
   int backward_input = -1;
   int backward_weight = -1;
-  // Bytes of the operands `saved` and `saved_grad`; 0 = no such operand.
+  // Bytes of the operands `saved`, `saved_for_input` and `saved_grad`; 0 = no such operand.
   int64_t saved_bytes = 0;
+  int64_t saved_for_input_bytes = 0;
   int64_t saved_grad_bytes = 0;
 };
 

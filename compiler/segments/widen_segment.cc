@@ -245,7 +245,8 @@ absl::StatusOr<StageSegment> BackwardOfWide(const StageSegment& forward, const S
       bool found = false;
       for (int i = 0; i < forward.segment.values_size(); ++i) {
         const Value& written = forward.segment.values(i);
-        if (forward.operands[written.operand()].role != operand.role || written.offset() != value.offset()) continue;
+        const SegmentOperand& place = forward.operands[written.operand()];
+        if (place.role != operand.role || place.use != operand.use || written.offset() != value.offset()) continue;
         found = true;
         by_halves = rows[i] == Rows::kPerToken;
       }

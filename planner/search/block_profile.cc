@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -111,9 +112,15 @@ absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
                            .backward = spans[BACKWARD].busy,
                            .backward_input = spans[BACKWARD_INPUT].busy,
                            .backward_weight = spans[BACKWARD_WEIGHT].busy};
-    for (const Buffer& buffer : t.buffers()) {
+    // Buffers that end with the input half of a backward. Bounds count what is saved until the weight half.
+    std::set<int32_t> early;
+    for (const Action& action : t.body()) {
+      if (action.kind() == BACKWARD_INPUT) early.insert(action.releases().begin(), action.releases().end());
+    }
+    for (int32_t b = 0; b < t.buffers_size(); ++b) {
+      const Buffer& buffer = t.buffers(b);
       if (buffer.place() != DEVICE) continue;
-      if (buffer.class_() == SAVED_ACTIVATION) sum.saved_bytes += buffer.bytes();
+      if (buffer.class_() == SAVED_ACTIVATION && early.count(b) == 0) sum.saved_bytes += buffer.bytes();
       if (buffer.class_() == SAVED_GRADIENT) sum.saved_gradient_bytes += buffer.bytes();
       if (!buffer.persistent()) continue;
       if (buffer.class_() == PARAMETER) sum.parameter_bytes += buffer.bytes();

@@ -260,6 +260,10 @@ absl::Status ValidateAndResolve(Plan* plan, const Device& device) {
     return BadField("plan.transfer_placement", static_cast<int>(plan->transfer_placement()),
                     "EARLY, DEFERRED or FASTEST");
   }
+  if (!BetweenHalves_IsValid(plan->between_halves())) {
+    return BadField("plan.between_halves", static_cast<int>(plan->between_halves()),
+                    "OWN_ROWS, GATHERED_ROWS or EVERYTHING");
+  }
   WEFT_RETURN_IF_ERROR(ValidateParallelism(*plan));
   return ResolveLossScale(plan);
 }

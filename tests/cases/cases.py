@@ -246,6 +246,9 @@ plan("tensor-xyz", f"x=2 y=2 z=2 dp=2 pp=2 {SMALL}", "inspect p.weft --rank=17")
 plan("tensor-rows", f"tp=2 sequence_parallel=true pp=2 {SMALL}", model="llama-tiny")
 plan("tensor-rows-z", f"x=2 z=2 sequence_parallel=true zero.stage=2 dp=2 {SMALL}", model="llama-tiny")
 plan("tensor-halves", f"x=2 z=2 pp=4 schedule=zb-h1 {SMALL}")
+for kept in ("OWN_ROWS", "GATHERED_ROWS", "EVERYTHING"):
+    plan(f"between-halves-{kept.lower()}",
+         f"tp=2 sequence_parallel=true pp=2 schedule=zb-v between_halves={kept} {SMALL}", model="llama-tiny")
 for overlap in ("all_reduce", "reduce_scatter", "all_gather"):
     plan(f"overlap-no-{overlap.replace('_', '-')}", f"x=2 z=2 dp=2 overlap.{overlap}=false {SMALL}")
 plan("overlap-cache", f"x=2 z=4 overlap.gathered_cache_bytes=100000 {SMALL}", "inspect p.weft")

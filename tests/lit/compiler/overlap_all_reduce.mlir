@@ -33,6 +33,27 @@ weft.segment @stage1.backward backward stage 1 (%dy: tensor<4x4xf32> as <output_
   weft.return %sum, %dw : tensor<2x4xf32>, tensor<4x4xf32>
 }
 
+// A weight half gathers rows while the product before their reader runs. The first gather has nothing to run beside.
+// CHECK-LABEL: weft.segment @stage1.backward_weight
+// CHECK-NEXT: %[[A:.*]] = weft.group_all_gather{{.*}} {blocking, name = "rows a"}
+// CHECK-NEXT: %[[B:.*]] = weft.group_all_gather{{.*}} {name = "rows b"}
+// CHECK-NEXT: weft.matmul %[[A]], {{.*}}name = "dw a"
+// CHECK-NEXT: %[[C:.*]] = weft.group_all_gather{{.*}} {name = "rows c"}
+// CHECK-NEXT: weft.matmul %[[B]], {{.*}}name = "dw b"
+// CHECK-NEXT: weft.matmul %[[C]], {{.*}}name = "dw c"
+weft.segment @stage1.backward_weight backward_weight stage 1 (%a: tensor<2x4xf32> as <saved>,
+    %b: tensor<2x4xf32> as <saved use 1>, %g0: tensor<4x4xf32> as <grad tensor 0>, %g1: tensor<4x4xf32> as <grad tensor 1>,
+    %g2: tensor<4x4xf32> as <grad tensor 2>, %c: tensor<2x4xf32> as <saved_grad>, %d: tensor<4x4xf32> as <saved_grad use 1>)
+    -> (<grad tensor 0>, <grad tensor 1>, <grad tensor 2>) {
+  %ra = weft.group_all_gather (%a) over {x = array<i64>} members 2 tensor "ring" {name = "rows a", blocking} : (tensor<2x4xf32>) -> tensor<4x4xf32>
+  %0 = weft.matmul %ra, %d init %g0 {name = "dw a", transpose_a} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %rb = weft.group_all_gather (%b) over {x = array<i64>} members 2 tensor "ring" {name = "rows b", blocking} : (tensor<2x4xf32>) -> tensor<4x4xf32>
+  %1 = weft.matmul %rb, %d init %g1 {name = "dw b", transpose_a} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %rc = weft.group_all_gather (%c) over {x = array<i64>} members 2 tensor "ring" {name = "rows c", blocking} : (tensor<2x4xf32>) -> tensor<4x4xf32>
+  %2 = weft.matmul %rc, %d init %g2 {name = "dw c", transpose_a} : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  weft.return %0, %1, %2 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>
+}
+
 // A forward does not change.
 // CHECK-LABEL: weft.segment @stage0.forward
 // CHECK: weft.gelu
