@@ -112,7 +112,8 @@ absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
                            .backward = spans[BACKWARD].busy,
                            .backward_input = spans[BACKWARD_INPUT].busy,
                            .backward_weight = spans[BACKWARD_WEIGHT].busy};
-    // Buffers that end with the input half of a backward. Bounds count what is saved until the weight half.
+    // Buffers that the input half of a backward frees. With halves, `saved_bytes` is what is kept until the weight
+    // half.
     std::set<int32_t> early;
     for (const Action& action : t.body()) {
       if (action.kind() == BACKWARD_INPUT) early.insert(action.releases().begin(), action.releases().end());
@@ -200,9 +201,13 @@ absl::StatusOr<Measured> Measure(const ProfileRequest& request, const Form& form
 }
 
 // The fields of LayerCosts that add up over layers: of microbatches, and of the optimizer step.
-constexpr std::array kOfMicrobatch = {&LayerCosts::forward,        &LayerCosts::backward,
-                                      &LayerCosts::backward_input, &LayerCosts::backward_weight,
-                                      &LayerCosts::saved_bytes,    &LayerCosts::saved_gradient_bytes};
+constexpr std::array kOfMicrobatch = {&LayerCosts::forward,
+                                      &LayerCosts::backward,
+                                      &LayerCosts::backward_input,
+                                      &LayerCosts::backward_weight,
+                                      &LayerCosts::saved_bytes,
+                                      &LayerCosts::half_saved_bytes,
+                                      &LayerCosts::saved_gradient_bytes};
 constexpr std::array kTimes = {&LayerCosts::forward, &LayerCosts::backward, &LayerCosts::backward_input,
                                &LayerCosts::backward_weight};
 constexpr std::array kOfStep = {&LayerCosts::step, &LayerCosts::parameter_bytes, &LayerCosts::gradient_bytes,
@@ -225,6 +230,7 @@ void AddHalves(const LayerCosts& halves, LayerCosts& costs) {
   costs.backward_input = halves.backward_input;
   costs.backward_weight = halves.backward_weight;
   costs.saved_gradient_bytes = halves.saved_gradient_bytes;
+  costs.half_saved_bytes = halves.saved_bytes;
   costs.half_workspace_bytes = halves.workspace_bytes;
 }
 

@@ -31,6 +31,8 @@ struct LayerCosts {
   // Everything that a device computes once per optimizer step, if it holds all states: norms, scaling, the optimizer.
   int64_t step = 0;
   int64_t saved_bytes = 0;
+  // The part that is kept until the weight half of the backward; 0 if the profile was made without halves.
+  int64_t half_saved_bytes = 0;
   // Kept from the input half of the backward for the weight half.
   int64_t saved_gradient_bytes = 0;
   // What a backward needs while it runs, besides what is kept. Of a stage: of the layer that needs most.

@@ -52,6 +52,12 @@ int64_t InputOf(const LayerCosts& costs, const ScheduleShape& shape) {
   return shape.split_backward ? std::min(costs.backward_input, costs.backward) : costs.backward;
 }
 
+// What a microbatch keeps at least from its forward to the end of its backward. What is freed after an input half is
+// not counted at all.
+int64_t SavedOf(const LayerCosts& costs, const ScheduleShape& shape) {
+  return shape.split_backward ? std::min(costs.saved_bytes, costs.half_saved_bytes) : costs.saved_bytes;
+}
+
 // What a backward, or the input half of one, needs at least while it runs.
 int64_t WorkspaceOf(const LayerCosts& costs, const ScheduleShape& shape) {
   if (!shape.split_backward) return costs.workspace_bytes;
@@ -121,7 +127,7 @@ MomentBytes BytesOf(const BoundInputs& in, const ScheduleShape::Held& moment, co
   const bool keeps = in.plan.offload().activation_layers() == 0;
   MomentBytes bytes{.others = in.workspace_as_planned ? WorkspaceOf(stages[moment.stage], in.shape) : 0};
   if (keeps) {
-    for (const auto& [stage, count] : moment.saved) bytes.kept += count * stages[stage].saved_bytes;
+    for (const auto& [stage, count] : moment.saved) bytes.kept += count * SavedOf(stages[stage], in.shape);
   }
   for (const auto& [stage, count] : moment.saved_gradients) bytes.others += count * stages[stage].saved_gradient_bytes;
   return bytes;
