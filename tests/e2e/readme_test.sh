@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs every command of README.md and docs/using.md exactly as written, each document in an empty folder, and checks
+# Runs every command of README.md, docs/using.md and docs/synthesis.md exactly as written, each document in an empty folder, and checks
 # that weft prints what the documents show.
-# Arguments: weft weft-run README.md using.md
+# Arguments: weft weft-run README.md using.md synthesis.md
 set -uo pipefail
-readme=$(readlink -f "$3") using=$(readlink -f "$4")
+readme=$(readlink -f "$3") using=$(readlink -f "$4") synthesis=$(readlink -f "$5")
 mkdir "$TEST_TMPDIR/bin"
 # Put both in one folder, as the build does: weft starts the weft-run beside itself.
 cp -L "$1" "$2" "$TEST_TMPDIR/bin/"
@@ -46,3 +46,4 @@ python3 -m json.tool trace.json > /dev/null || fail "trace.json is no JSON"
 awk '/^step [0-9]/ { loss[n++] = $4 } END { exit !(loss[19] < loss[0] && loss[20] == loss[0] && loss[21] == loss[1]) }' out.txt \
   || fail "the loss does not fall, or processes train otherwise than threads"
 grep -q 'time per step simulated' out.txt || fail "no comparison of predicted and measured time"
+run "$synthesis" 3
