@@ -5,9 +5,9 @@
 // (sec. V-B), so the preset takes the smallest G_inter with which the plan fits, with AxoNN's memory optimizations:
 // - Master weights and moments are in host memory and come to the device in buckets of b elements. By the paper, states
 //   then take 4 phi / G_inter + 16 b bytes of a device, for phi parameters, instead of 20 phi / G_inter.
-// - At most G_inter microbatches are in flight (the paper's pipeline_limit, sec. IV-A), and activations are
-// checkpointed
-//   every ac layers, ac near the square root of the number of layers (sec. V-A; recompute.mode AXONN).
+// - At most G_inter microbatches are in flight (the paper's pipeline_limit, sec. IV-A).
+// - Activations are checkpointed every ac layers, ac near the square root of the number of layers (sec. V-A;
+//   recompute.mode AXONN).
 // Whether a plan fits is decided by the arenas of its compiled program.
 //
 // The microbatch is "a user-defined hyperparameter" (sec. III-C): the recipe's, or, as table II is tuned, the fastest
@@ -33,15 +33,13 @@ constexpr char kName[] = "axonn";
 constexpr int64_t kBucket = 16'000'000;
 
 absl::StatusOr<PresetCandidate> Make(const PresetRequest& request, int64_t inter, int64_t microbatch) {
-  const int64_t bucket =
-      request.plan.offload().bucket_elements() > 0 ? request.plan.offload().bucket_elements() : kBucket;
-  const std::string pipeline = inter > 1 ? absl::StrCat(" schedule=axonn limit=", inter) : std::string();
+  const int64_t own = request.plan.offload().bucket_elements();
+  const int64_t bucket = own > 0 ? own : kBucket;
+  const std::string settings =
+      absl::StrCat("mbs=", microbatch, inter > 1 ? absl::StrCat(" schedule=axonn limit=", inter) : "",
+                   RecomputeSetting(request, "AXONN"), " offload.optimizer=true offload.bucket_elements=", bucket);
   WEFT_ASSIGN_OR_RETURN(PresetCandidate candidate,
-                        MakeCandidate(request, {{"pp", inter}, {"dp", request.devices / inter}},
-                                      absl::StrCat("mbs=", microbatch, pipeline,
-                                                   " recompute.mode=AXONN offload.optimizer=true "
-                                                   "offload.bucket_elements=",
-                                                   bucket)));
+                        MakeCandidate(request, {{"pp", inter}, {"dp", request.devices / inter}}, settings));
   CutEvenly(request, inter, &candidate);
   const int64_t states = 4 * ParametersOf(request.context.model) / inter + 16 * bucket;
   candidate.figures =

@@ -63,7 +63,7 @@ absl::StatusOr<PresetCandidate> Simulated(const PresetRequest& request, const Ra
   PresetCandidate candidate;
   for (int64_t size = own > 0 ? own : share; size >= 1; size /= 2) {
     WEFT_ASSIGN_OR_RETURN(candidate, MakeCandidate(request, {{"x", x}, {"y", y}, {"z", z}, {"dp", data}},
-                                                   absl::StrCat("mbs=", size, " recompute.mode=FULL")));
+                                                   absl::StrCat("mbs=", size, RecomputeSetting(request, "FULL"))));
     candidate.figures = absl::StrFormat("rank %d, collectives %s", place, SecondsText(ranked.seconds));
     TryIfStatesFit(request, &candidate);
     const bool smaller = own == 0 && size % 2 == 0 && (size / 2) % z == 0;

@@ -77,6 +77,10 @@ absl::StatusOr<PresetCandidate> MakeCandidate(const PresetRequest& request,
   return candidate;
 }
 
+std::string RecomputeSetting(const PresetRequest& request, absl::string_view mode) {
+  return request.plan.has_recompute() ? "" : absl::StrCat(" recompute.mode=", mode);
+}
+
 int64_t BlocksOf(const ModelGraph& model) {
   return model.ops_size() == 0 ? 0 : int64_t{model.ops(model.ops_size() - 1).layer()} - 1;
 }
@@ -122,10 +126,15 @@ size_t FastestOf(const std::vector<PresetCandidate>& candidates) {
 
 absl::StatusOr<BlockProfile> ProfileOf(const PresetRequest& request, const PresetCandidate& candidate) {
   const std::vector<LayerRun> runs = RunsOfLayers(request.context.model);
+  Plan plan = candidate.tried.found.plan;
+  // A profile's pipeline has few stages, which an order of all messages may block.
+  plan.clear_transfer_order();
+  const Recompute::Mode mode = plan.recompute().mode();
+  if (mode != Recompute::FULL && mode != Recompute::SELECTIVE) plan.clear_recompute();
   return ProfileBlocks({.model = request.context.model,
                         .runs = runs,
                         .recipe = candidate.tried.found.recipe,
-                        .plan = candidate.tried.found.plan,
+                        .plan = plan,
                         .cluster = request.context.cluster,
                         .cost = request.context.cost,
                         .network = request.context.network,

@@ -35,6 +35,9 @@ absl::StatusOr<PresetCandidate> MakeCandidate(const PresetRequest& request,
                                               absl::Span<const std::pair<absl::string_view, int64_t>> axes,
                                               const std::string& settings);
 
+// The setting " recompute.mode=MODE"; empty if the user's plan fixes the recompute.
+std::string RecomputeSetting(const PresetRequest& request, absl::string_view mode);
+
 // Cuts the model into equal numbers of blocks if the plan does not state a cut: the first stage also has the embedding,
 // the last one the head. Does nothing if there are fewer blocks than stages.
 void CutEvenly(const PresetRequest& request, int64_t stages, PresetCandidate* candidate);
@@ -52,7 +55,8 @@ void TryAll(const PresetRequest& request, std::vector<PresetCandidate>* candidat
 // The index of the candidate that fits and simulates fastest, the first of several; their number if none fits.
 size_t FastestOf(const std::vector<PresetCandidate>& candidates);
 
-// Times and bytes of the model's layers with the candidate's microbatch, on one replica.
+// Times and bytes of the model's layers with the candidate's microbatch, on one replica. A recompute that lists layers
+// or intervals counts as none.
 absl::StatusOr<BlockProfile> ProfileOf(const PresetRequest& request, const PresetCandidate& candidate);
 // Of all layers. Times in seconds.
 struct ModelCosts {

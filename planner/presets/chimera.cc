@@ -63,7 +63,7 @@ std::vector<int64_t> SizesFor(const PresetRequest& request, const Shape& shape) 
 absl::StatusOr<PresetCandidate> LargestThatFits(const PresetRequest& request, const Shape& shape) {
   PresetCandidate candidate;
   std::vector<std::string> recomputes = {""};
-  if (!request.plan.has_recompute()) recomputes.emplace_back(" recompute.mode=FULL");
+  if (!request.plan.has_recompute()) recomputes.push_back(RecomputeSetting(request, "FULL"));
   for (const std::string& recompute : recomputes) {
     for (const int64_t size : SizesFor(request, shape)) {
       WEFT_ASSIGN_OR_RETURN(candidate, Make(request, shape, size, recompute));
@@ -112,12 +112,12 @@ absl::Status Estimate(const PresetRequest& request, const AlphaBeta& link, Prese
 absl::Status ChooseScaling(const PresetRequest& request, PresetChoice* choice) {
   const FoundPlan found = choice->candidates[choice->chosen].tried.found;
   const Shape shape = {.width = AxisSize(found.plan.mesh(), "data"), .depth = AxisSize(found.plan.mesh(), "pipe")};
+  const bool recomputes = found.plan.recompute().mode() == Recompute::FULL;
+  const std::string recompute = recomputes ? RecomputeSetting(request, "FULL") : "";
   std::vector<PresetCandidate> scaled;
   for (const char* scaling : {"FORWARD_DOUBLING", "BACKWARD_HALVING"}) {
-    const bool recomputes = found.plan.recompute().mode() == Recompute::FULL && !request.plan.has_recompute();
-    WEFT_ASSIGN_OR_RETURN(PresetCandidate candidate,
-                          Make(request, shape, found.recipe.microbatch_sequences(),
-                               absl::StrCat(recomputes ? " recompute.mode=FULL" : "", " scaling=", scaling)));
+    WEFT_ASSIGN_OR_RETURN(PresetCandidate candidate, Make(request, shape, found.recipe.microbatch_sequences(),
+                                                          absl::StrCat(recompute, " scaling=", scaling)));
     candidate.figures = "the same W, D and B, for N > D";
     scaled.push_back(std::move(candidate));
   }
@@ -141,7 +141,8 @@ absl::StatusOr<PresetChoice> ChooseByChimera(const PresetRequest& request) {
   const int64_t batch = request.recipe.global_batch_sequences();
   std::vector<Shape> shapes;
   for (const int64_t depth : DivisorsOf(request.devices)) {
-    const Shape shape = {request.devices / depth, depth, batch * depth / request.devices};
+    const int64_t width = request.devices / depth;
+    const Shape shape = {width, depth, batch / width};
     if (depth % 2 != 0 || depth > blocks || batch % shape.width != 0) continue;
     if (!Allows(request, "pipe", depth) || !Allows(request, "data", shape.width)) continue;
     if (!SizesFor(request, shape).empty()) shapes.push_back(shape);

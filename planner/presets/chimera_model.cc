@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <utility>
+#include <set>
 
 #include "proto/util/status.h"
 #include "proto/util/units.h"
@@ -19,27 +18,19 @@ absl::StatusOr<ScheduleTiming> TimeWith(const PipelineSchedule& schedule, int mi
                       /*p2p=*/0);
 }
 
-// Seconds of the sums of a worker that its free regions do not hide.
+// Seconds of the longest sum of a worker that its free regions do not hide.
 double Unoverlapped(const std::vector<Slot>& slots, const std::vector<int64_t>& start, const std::vector<int64_t>& end,
                     int64_t makespan, const std::vector<double>& sums) {
-  // By stage, the index of its last backward.
-  std::map<int32_t, size_t> last;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].kind == SlotKind::kBackward) last[slots[i].stage] = i;
+  double longest = 0;
+  // From the last slot back: time that the worker is idle after slot i.
+  int64_t idle = makespan - end.back();
+  std::set<int32_t> seen;
+  for (size_t i = slots.size(); i-- > 0;) {
+    if (i + 1 < slots.size()) idle += start[i + 1] - end[i];
+    if (slots[i].kind != SlotKind::kBackward || !seen.insert(slots[i].stage).second) continue;
+    longest = std::max(longest, sums[slots[i].stage] - ToSeconds({idle}));
   }
-  std::vector<std::pair<size_t, int32_t>> order;
-  for (const auto& [stage, index] : last) order.emplace_back(index, stage);
-  std::sort(order.begin(), order.end());
-  double waiting = 0;
-  for (size_t i = 0; i < order.size(); ++i) {
-    waiting += sums[order[i].second];
-    // What is idle until the next stage's sum may begin, or until all workers have ended.
-    const size_t until = i + 1 < order.size() ? order[i + 1].first : slots.size() - 1;
-    int64_t idle = i + 1 < order.size() ? 0 : makespan - end[until];
-    for (size_t slot = order[i].first; slot < until; ++slot) idle += start[slot + 1] - end[slot];
-    waiting = std::max(0.0, waiting - ToSeconds({idle}));
-  }
-  return waiting;
+  return longest;
 }
 
 }  // namespace

@@ -196,7 +196,8 @@ TEST(Presets, FiguresThatTheClusterLacks) {
   EXPECT_THAT(std::string(Planned({.preset = "axonn"}, cluster).status().message()),
               HasSubstr("no host.bytes_per_second, which preset axonn needs"));
   cluster = *LoadCluster("dgx-a100-80g");
-  cluster.mutable_intra_node()->clear_bytes_per_second();
+  cluster.clear_intra_node();
+  cluster.clear_node_links();
   for (const char* preset : {"chimera", "hanayo", "axonn-4d"}) {
     EXPECT_THAT(std::string(Planned({.preset = preset}, cluster).status().message()),
                 HasSubstr("no intra_node.bytes_per_second"))
