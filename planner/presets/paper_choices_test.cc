@@ -86,8 +86,8 @@ Run ChimeraRun(const std::string& model, int64_t devices, int64_t sequence, int6
 }
 
 // Chimera, sec. 4.2.2: "For Bert-48, the performance model accurately selects the best configuration, W = 8 and D = 4",
-// with B = 8. Here equation 1 has this plan second, 2.9 % behind W = 4 and D = 8: a thread of the runtime sends 4.2 GB/s,
-// a figure that is fitted, and the paper does not state what it measured.
+// with B = 8. Here equation 1 has this plan second, 2.9 % behind W = 4 and D = 8: a thread of the runtime sends 4.2
+// GB/s, a figure that is fitted, and the paper does not state what it measured.
 TEST(PaperChoices, ChimeraBert48) {
   const PresetReport report = Planned(ChimeraRun("chimera-bert-48", 32, 128, 256));
   EXPECT_THAT(ChosenOf(report).run().settings(), StartsWith("pp=8 dp=4 mbs=8"));
@@ -95,8 +95,8 @@ TEST(PaperChoices, ChimeraBert48) {
   EXPECT_NEAR(paper.modeled_seconds() / ChosenOf(report).modeled_seconds(), 1.029, 0.01);
 }
 
-// Chimera, sec. 4.2.2: "For GPT-2, the performance model selects W = 16 and D = 32, but the best performance is achieved
-// by W = 64 and D = 8", by 1.7 %, with recomputation. Prints these two beside ours.
+// Chimera, sec. 4.2.2: "For GPT-2, the performance model selects W = 16 and D = 32, but the best performance is
+// achieved by W = 64 and D = 8", by 1.7 %, with recomputation. Prints these two beside ours.
 TEST(PaperChoices, ChimeraGpt2) {
   if (!full) GTEST_SKIP() << "with --full";
   const PresetReport report = Planned(ChimeraRun("chimera-gpt2", 512, 632, 512));
