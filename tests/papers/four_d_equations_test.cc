@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "planner/presets/four_d_model.h"
 #include "simulator/engine/engine.h"
 #include "simulator/metrics/sent_bytes.h"
-#include "planner/presets/four_d_model.h"
 
 namespace weft {
 namespace {

@@ -1,7 +1,7 @@
 // Singh et al. 2023 (arXiv:2305.13525), sec. V-C and figure 7: ranks all grids of GPT-20B on 32 A100 of Perlmutter by
-// the paper's communication model, as printed and as its authors' program counts (planner/presets/four_d_model.h), and by
-// time, here simulated with compute, overlap passes and shared links. Also table III: hardware flop/s utilization of 5B
-// to 80B parameters on 64 to 1024 GPUs. tests/papers/history.md has the tables. By default the test runs the first
+// the paper's communication model, as printed and as its authors' program counts (planner/presets/four_d_model.h), and
+// by time, here simulated with compute, overlap passes and shared links. Also table III: hardware flop/s utilization of
+// 5B to 80B parameters on 64 to 1024 GPUs. tests/papers/history.md has the tables. By default the test runs the first
 // grids of both rankings; with --full all.
 #include <algorithm>
 #include <cstdio>
@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/models/load_model.h"
 #include "gtest/gtest.h"
+#include "planner/presets/four_d_model.h"
 #include "tests/e2e/published_run.h"
 #include "tests/full.h"
-#include "planner/presets/four_d_model.h"
 
 namespace weft {
 namespace {
