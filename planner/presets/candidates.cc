@@ -129,9 +129,10 @@ absl::StatusOr<BlockProfile> ProfileOf(const PresetRequest& request, const Prese
   Plan plan = candidate.tried.found.plan;
   // A profile's pipeline has few stages, which an order of all messages may block.
   plan.clear_transfer_order();
+  const ShortModels models = ShortModelsOf(request.context.model, runs);
   const Recompute::Mode mode = plan.recompute().mode();
   if (mode != Recompute::FULL && mode != Recompute::SELECTIVE) plan.clear_recompute();
-  return ProfileBlocks({.model = request.context.model,
+  return ProfileBlocks({.models = models,
                         .runs = runs,
                         .recipe = candidate.tried.found.recipe,
                         .plan = plan,

@@ -200,7 +200,7 @@ TEST(Presets, FiguresThatTheClusterLacks) {
   cluster.clear_node_links();
   for (const char* preset : {"chimera", "hanayo", "axonn-4d"}) {
     EXPECT_THAT(std::string(Planned({.preset = preset}, cluster).status().message()),
-                HasSubstr("no intra_node.bytes_per_second"))
+                HasSubstr("cluster.intra_node is missing"))
         << preset;
   }
 }

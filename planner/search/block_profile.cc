@@ -27,6 +27,8 @@ Plan ProfiledPlan(const Plan& plan) {
   profiled.clear_offload();
   profiled.clear_gradient_bucket_bytes();
   profiled.clear_transfer_placement();
+  // A profile's pipeline has few stages, which an order of all messages may block.
+  profiled.clear_transfer_order();
   profiled.clear_group_transfers();
   profiled.clear_step_barrier();
   profiled.clear_post_validation();
