@@ -54,6 +54,47 @@ for threads in 1 3; do
 done
 cmp threads1.txt threads3.txt || fail "the answer depends on the number of threads"
 
+# What was measured is kept and used again; a cache that is damaged or cannot be made changes nothing.
+"$WEFT" plan "${tiny[@]}" --cache=kept >first.txt 2>/dev/null || fail "plan with a new cache"
+[[ $(ls kept/*.profiles | wc -l) = 1 ]] || fail "one file is kept"
+"$WEFT" plan "${tiny[@]}" --cache=kept >second.txt 2>/dev/null || fail "plan with a cache"
+printf 'damaged' >>"$(ls kept/*.profiles)"
+"$WEFT" plan "${tiny[@]}" --cache=kept >third.txt 2>/dev/null || fail "plan with a damaged cache"
+"$WEFT" plan "${tiny[@]}" --cache=/proc/none >fourth.txt 2>/dev/null || fail "plan without a cache"
+cat first.txt first.txt first.txt >expected.txt
+cat second.txt third.txt fourth.txt | cmp - expected.txt || fail "the cache changes the answer"
+cmp first.txt threads1.txt || fail "--cache changes the answer"
+
+# How wrong the cluster's figures may be.
+expect 0 "^How wrong may the cluster's figures be before another of these plans is the fastest" plan "${tiny[@]}"
+
+# Several numbers of devices, compared by an objective.
+range=("${tiny[@]:0:2}" --gpus=1..4 "${tiny[@]:3}")
+expect 0 '^         4  .* dp=|^         4  .* pp=|^         4  .* x=' plan "${range[@]}"
+expect 1 "cluster 'dgx-a100-80g' does not state dollars_per_device_hour" plan "${range[@]}" --objective=dollars
+"$WEFT" list clusters --show dgx-a100-80g >priced.textproto
+printf 'dollars_per_device_hour: 2\nwatts_per_device: 900\n' >>priced.textproto
+priced=(--model=gpt2-tiny --cluster=priced.textproto "${range[@]:2}")
+"$WEFT" plan "${priced[@]}" --objective=dollars --format=json >front.json 2>/dev/null ||
+  fail "plan by dollars"
+python3 - <<'END' || fail "the front"
+import json
+report = json.load(open("front.json"))
+front = report["front"]
+assert [point["devices"] for point in front] == [1, 2, 4] and report["objective"] == "dollars"
+for point in front:
+    seconds = point["run"]["iteration_seconds"]
+    assert abs(point["cost"] - 2 / 3600 * point["devices"] * seconds) < 1e-9 * point["cost"]
+best = min(front, key=lambda point: point["cost"])
+assert report["devices"] == best["devices"]
+assert report["plans"][0]["settings"] == best["run"]["settings"]
+END
+expect 0 '^  .* tokens/J ' plan "${priced[@]}" --objective=energy
+expect 0 '^ +2 .* MiB ' plan "${tiny[@]}" --memory-front
+expect 1 '^weft plan: --memory-front: it is for one number of devices' plan "${range[@]}" --memory-front
+expect 2 "--gpus='8..4': expected a number or a range" plan "${tiny[@]:0:2}" --gpus=8..4
+expect 2 "--gpus='x': expected a number or a range" plan "${tiny[@]:0:2}" --gpus=x
+
 # No time: nothing is found, nothing is written.
 expect 1 'no plan was found before the search was stopped' plan "${tiny[@]}" --budget=0.001 -o none.textproto
 [[ -e none.textproto ]] && fail "a plan was written"
