@@ -33,6 +33,23 @@ absl::StatusOr<PipelineSchedule> ScheduleFor(const PlanSchedule& schedule, int64
   return ScheduleOf(ChoiceOf(asked, static_cast<int>(ranks), static_cast<int>(microbatches), {}));
 }
 
+// True if the schedule's order depends on the costs of its slots, which are known only when the plan is compiled: then
+// neither the times of its slots nor what a rank holds at a moment are known. Schedules with waves try several orders.
+bool OrderFollowsCosts(const PlanSchedule& schedule) {
+  const absl::StatusOr<const ScheduleEntry*> entry = FindSchedule(schedule.name());
+  return schedule.definition().empty() && entry.ok() && ((*entry)->takes & kTakesWaves) != 0;
+}
+
+// Whatever the order, a rank holds one microbatch of a stage when it runs a backward of the stage.
+void ForgetOrder(ScheduleShape* shape) {
+  shape->held.assign(shape->held.size(), {});
+  for (const std::vector<int>& lane : shape->placement) {
+    for (int stage = 0; stage < shape->stages; ++stage) {
+      shape->held[lane[stage]].push_back({.stage = stage, .saved = {{stage, 1}}});
+    }
+  }
+}
+
 // Picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot tell. The time
 // to start it is left out, so that the sum of several short ones is not exceeded.
 double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const CollectiveEntry& algorithm) {
@@ -88,7 +105,10 @@ CandidateBounds::Shape CandidateBounds::MakeShape(const PlanSchedule& schedule, 
         absl::StrCat("schedule ", Quoted(schedule.name()), " has no static order, which the bounds of a search need"));
   }
   if (built.stages > layers) return too_many(built.stages);
-  return planner::ShapeOf(built, context_.runtime != nullptr && context_.runtime->memory().frees_between_halves());
+  ScheduleShape shape =
+      planner::ShapeOf(built, context_.runtime != nullptr && context_.runtime->memory().frees_between_halves());
+  if (OrderFollowsCosts(schedule)) ForgetOrder(&shape);
+  return shape;
 }
 
 bool CandidateBounds::Prepare(const std::function<bool()>& stop) {
@@ -272,6 +292,7 @@ absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Pla
 }
 
 absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound) const {
+  if (OrderFollowsCosts(plan.schedule())) return absl::OkStatus();
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
   WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan));

@@ -11,6 +11,7 @@
 #include "planner/search/candidate_bounds.h"
 #include "planner/search/popular_choices.h"
 #include "planner/search/search_context.h"
+#include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/validate/validate.h"
 
@@ -180,7 +181,6 @@ void Searcher::Add(TriedPlan tried, const Open& open) {
     };
     std::vector<FoundPlan>& plans = result_.plans;
     plans.insert(std::upper_bound(plans.begin(), plans.end(), tried.found, faster), std::move(tried.found));
-    if (!options_.exhaustive && static_cast<int>(plans.size()) > options_.wanted) plans.pop_back();
   }
 }
 
@@ -338,7 +338,11 @@ bool Searcher::FinishPlans() {
     }
     all_fit = false;
     --result_.simulated;
-    ++result_.unfit;
+    if (tried[i].status.ok()) {
+      ++result_.unfit;
+    } else {
+      Refuse(tried[i].status);
+    }
     plans.erase(plans.begin() + static_cast<int64_t>(i));
   }
   return all_fit;
@@ -364,6 +368,10 @@ absl::StatusOr<SearchResult> Searcher::Run() {
   do {
     SimulateInOrder();
   } while (!FinishPlans());
+  // Until here, all plans were kept: others follow if one of the best does not fit as weft compile makes it.
+  if (!options_.exhaustive && static_cast<int>(result_.plans.size()) > options_.wanted) {
+    result_.plans.resize(options_.wanted);
+  }
   for (const Open& open : open_) ++(IsDone(open.bound.least_seconds) ? result_.slower : result_.open);
   FindLarger();
   if (!result_.plans.empty()) {
@@ -407,6 +415,19 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
   Cluster limited = cluster;
   if (options.memory_bytes > 0 && options.memory_bytes < UsableBytes(cluster.device())) {
     limited.mutable_device()->set_memory_bytes(options.memory_bytes + cluster.device().reserved_bytes());
+  }
+  if (options.space.plan.schedule().scaling() != PlanSchedule::CONCATENATION) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.schedule.scaling = ", PlanSchedule::Scaling_Name(options.space.plan.schedule().scaling()),
+                     " is not searched; allowed: CONCATENATION"));
+  }
+  if (options.from) {
+    const int64_t devices =
+        options.space.devices > 0 ? options.space.devices : cluster.nodes() * cluster.devices_per_node();
+    if (const int64_t ranks = MeshRanks(options.from->plan.mesh()); ranks != devices) {
+      return absl::InvalidArgumentError(absl::StrCat("--from: the plan is for ", ranks, " devices; the search is for ",
+                                                     devices, "; set the number of replicas (dp) or --gpus=", ranks));
+    }
   }
   SpaceOptions resolved = options.space;
   WEFT_RETURN_IF_ERROR(CheckRecompute(resolved.plan.recompute()));

@@ -100,7 +100,7 @@ struct SearchResult {
   // How wrong the cluster's figures may be before another of `plans` is the fastest.
   std::vector<Sensitivity> sensitivities;
   std::vector<Dimension> dimensions;
-  // No plan of the space has a shorter iteration.
+  // No plan of the space that fits has a shorter iteration.
   double least_seconds = 0;
   // (best - least) / best.
   double gap = 0;
