@@ -28,7 +28,7 @@ assert [d["name"] for d in report["dimensions"]] == [
     "mesh", "microbatch", "schedule", "zero", "sequence-parallel", "recompute", "offload"]
 END
 expect 0 '^gpt2-tiny on 2 devices of dgx-a100-80g \(runtime weft, network analytic, cost tiles\)$' plan "${tiny[@]}"
-expect 0 '^No plan of the [0-9,]+ in this space simulates (faster|more than 0\.[0-9]+ % faster) than the first\.$' \
+expect 0 '^No plan that fits, of the [0-9,]+ in this space, simulates (faster|more than 0\.[0-9]+ % faster) than the first\.$' \
   plan "${tiny[@]}"
 expect 0 '^Of the [0-9,]+ plans, [0-9]+ were compiled, proven and simulated, ' plan "${tiny[@]}"
 
@@ -45,7 +45,8 @@ expect 0 '^Your plan: .* slower than the first\.$' plan "${tiny[@]}" --from="dp=
 expect 0 '^  The fewest changes with most of the gain: .*mbs=' plan "${tiny[@]}" --from="dp=2 mbs=1"
 expect 0 '^Your plan: ' plan "${tiny[@]}" --from="best.textproto mbs=$size"
 expect 1 '^weft plan: --from: .*schedul' plan "${tiny[@]}" --from="schedul=1f1b"
-expect 1 '^weft plan: --from: it may set fields of the plan and mbs' plan "${tiny[@]}" --from="dp=2 gbs=16"
+expect 1 '^weft plan: --from may set only fields of the plan and mbs' plan "${tiny[@]}" --from="dp=2 gbs=16"
+expect 1 '--from: the plan is for 1 devices; the search is for 2' plan "${tiny[@]}" --from="mbs=1"
 expect 1 'none.textproto' plan "${tiny[@]}" --from=none.textproto
 
 # The same answer whatever the number of threads.

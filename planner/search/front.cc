@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/evaluate.h"
+#include "proto/util/mesh.h"
 #include "proto/util/status.h"
 
 namespace weft::planner {
@@ -14,14 +15,20 @@ int64_t DevicesOf(const Cluster& cluster, const SearchOptions& options) {
 }
 
 // Adds a point with the result of a search, and keeps `best` up to date.
-absl::Status AddPoint(const ModelGraph& model, const Cluster& cluster, SearchResult result,
-                      const SearchOptions& options, const Objective& objective, Front* front) {
+void AddPoint(const ModelGraph& model, const Cluster& cluster, SearchResult result, const SearchOptions& options,
+              const Objective& objective, Front* front) {
   const int64_t usable = UsableBytes(cluster.device());
   FrontPoint point{.devices = DevicesOf(cluster, options),
                    .memory_bytes = options.memory_bytes > 0 ? std::min(options.memory_bytes, usable) : usable,
                    .result = std::move(result)};
   if (!point.result.plans.empty()) {
-    WEFT_ASSIGN_OR_RETURN(point.cost, objective.cost(model, cluster, options, point.result.plans.front()));
+    const absl::StatusOr<double> cost = objective.cost(model, cluster, options, point.result.plans.front());
+    if (cost.ok()) {
+      point.cost = *cost;
+    } else {
+      // For example, the job would be interrupted too often.
+      point.result = SearchResult{.refusal = std::string(cost.status().message())};
+    }
   }
   front->points.push_back(std::move(point));
   // The lowest cost, and without plans the end.
@@ -31,7 +38,6 @@ absl::Status AddPoint(const ModelGraph& model, const Cluster& cluster, SearchRes
     if (at.result.plans.empty()) continue;
     if (front->best == front->points.size() || at.cost <= front->points[front->best].cost) front->best = i;
   }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -52,6 +58,8 @@ absl::StatusOr<Front> SearchDevices(const ModelGraph& model, const Cluster& clus
   for (const int64_t count : counts) {
     SearchOptions at = options;
     at.space.devices = count;
+    // The user's plan is for one number of devices.
+    if (at.from && counts.size() > 1 && MeshRanks(at.from->plan.mesh()) != count) at.from.reset();
     absl::StatusOr<SearchResult> result = Search(model, cluster, at);
     if (!result.ok()) {
       first.Update(result.status());
@@ -59,7 +67,7 @@ absl::StatusOr<Front> SearchDevices(const ModelGraph& model, const Cluster& clus
     } else {
       any = true;
     }
-    WEFT_RETURN_IF_ERROR(AddPoint(model, cluster, *std::move(result), at, objective, &front));
+    AddPoint(model, cluster, *std::move(result), at, objective, &front);
   }
   if (!any) return first;
   return front;
@@ -75,7 +83,7 @@ absl::StatusOr<Front> SearchMemoryLimits(const ModelGraph& model, const Cluster&
     if (result.plans.empty() && !front.points.empty()) break;
     const bool ends = result.plans.empty() || result.stopped;
     const int64_t bytes = ends ? 0 : result.plans.front().device_bytes;
-    WEFT_RETURN_IF_ERROR(AddPoint(model, cluster, std::move(result), at, objective, &front));
+    AddPoint(model, cluster, std::move(result), at, objective, &front);
     if (ends) break;
     at.memory_bytes = static_cast<int64_t>(kMemoryStep * static_cast<double>(bytes));
     // The user's plan is compared once.

@@ -32,9 +32,9 @@ struct Front {
 // The numbers of devices from `fewest` to `most` that are searched: `fewest` times powers of two, and `most`.
 std::vector<int64_t> DeviceCounts(int64_t fewest, int64_t most);
 
-// Searches the best plan for each number of devices. For a given number, the plan with the shortest iteration costs
-// least whatever the objective, so the objective only compares the numbers. Fails if it fails for all numbers, with the
-// error of the first.
+// Searches the plan with the shortest iteration for each number of devices; the objective compares these plans. For a
+// given number, the shortest iteration also costs fewest dollars and joules. Fails if it fails for all numbers, with
+// the error of the first.
 absl::StatusOr<Front> SearchDevices(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                                     const std::vector<int64_t>& counts, const Objective& objective);
 

@@ -107,8 +107,10 @@ TEST(Front, NumbersOfDevicesWithoutAPlanAreNamed) {
 }
 
 TEST(Front, LessMemoryIsNeverFaster) {
+  SearchOptions options = SmallSearch();
+  options.space.devices = 2;
   const absl::StatusOr<Front> front =
-      SearchMemoryLimits(*LoadModel("gpt2-tiny"), *LoadCluster("dgx-a100-80g"), SmallSearch(), **FindObjective("time"));
+      SearchMemoryLimits(*LoadModel("gpt2-tiny"), *LoadCluster("dgx-a100-80g"), options, **FindObjective("time"));
   ASSERT_TRUE(front.ok()) << front.status();
   ASSERT_GT(front->points.size(), 1);
   EXPECT_EQ(front->best, 0);

@@ -21,8 +21,10 @@ BlockProfile Layers(int32_t layers) {
                             .backward_input = kForward,
                             .backward_weight = kForward,
                             .saved_bytes = kGiB,
+                            .half_saved_bytes = kGiB,
                             .saved_gradient_bytes = kGiB / 2,
                             .workspace_bytes = kGiB / 4,
+                            .half_workspace_bytes = kGiB / 4,
                             .parameter_bytes = 2 * kGiB,
                             .gradient_bytes = 4 * kGiB,
                             .optimizer_bytes = 12 * kGiB};
@@ -50,7 +52,7 @@ Bounded BoundFor(const std::string& schedule_name, int ranks, int microbatches, 
   // With all layers recomputed a layer keeps nothing, and a backward takes a forward more.
   BlockProfile recomputed = profile;
   for (LayerCosts* costs : {&recomputed.runs[0].first, &recomputed.runs[0].further}) {
-    costs->saved_bytes = 0;
+    costs->saved_bytes = costs->half_saved_bytes = 0;
     costs->backward += kForward;
   }
   const std::vector<int32_t> cut(schedule.stages, 1);

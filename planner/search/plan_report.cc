@@ -1,6 +1,7 @@
 #include "planner/search/plan_report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,11 +20,13 @@ std::string Grouped(int64_t count) {
 
 std::string Certificate(const PlanReport& report) {
   if (report.gap() <= 0) {
-    return absl::StrCat("No plan of the ", Grouped(report.space()), " in this space simulates faster than the first.");
+    return absl::StrCat("No plan that fits, of the ", Grouped(report.space()),
+                        " in this space, simulates faster than the first.");
   }
-  return absl::StrFormat("No plan of the %s in this space simulates more than %.2f %% faster than the first%s.",
-                         Grouped(report.space()), std::max(0.01, 100 * report.gap()),
-                         report.complete() ? "" : ", as far as was searched");
+  return absl::StrFormat(
+      "No plan that fits, of the %s in this space, simulates more than %.2f %% faster than the first%s.",
+      Grouped(report.space()), std::ceil(1e4 * report.gap()) / 100,
+      report.complete() ? "" : "; the search was stopped early");
 }
 
 // How a popular kind of plan compares with the best plan, or why it is not among the plans.
@@ -232,7 +235,8 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
     run->set_devices(point.devices);
     run->set_capacity_bytes(point.memory_bytes);
     if (point.result.plans.empty()) {
-      run->set_refusal(point.result.unfit > 0
+      run->set_refusal(point.result.stopped ? "the search was stopped before it found one"
+                       : point.result.unfit > 0
                            ? absl::StrCat("the smallest takes at least ", BytesText(point.result.least_unfit_bytes))
                            : point.result.refusal);
       continue;

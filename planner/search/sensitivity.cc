@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "planner/compile.h"
@@ -29,9 +28,12 @@ class Resimulator {
     options_.runtime = context.runtime;
   }
 
+  // True if the models use the figure, and it changes the time of a plan.
   bool Uses(const std::string& figure) const {
-    const sim::WhatIfChanges changes = {{.name = figure, .factor = 2}};
-    return sim::CheckWhatIf(changes, options_).ok() && sim::ChangedCluster(context_.cluster, changes).ok();
+    const sim::WhatIfChanges changes = {{.name = figure, .factor = 1 / kMaxFactor}};
+    if (!sim::CheckWhatIf(changes, options_).ok()) return false;
+    const auto cluster = sim::ChangedCluster(context_.cluster, changes);
+    return cluster.ok() && SecondsOn(*cluster) != SecondsOn(context_.cluster);
   }
 
   // The index of the fastest plan with the figure multiplied by `factor`; the first of equals. Nothing if a simulation
@@ -39,16 +41,22 @@ class Resimulator {
   std::optional<size_t> Fastest(const std::string& figure, double factor) const {
     const auto cluster = sim::ChangedCluster(context_.cluster, {{.name = figure, .factor = factor}});
     if (!cluster.ok()) return std::nullopt;
-    std::vector<double> seconds(programs_.size());
-    ForAll(programs_.size(), context_.threads, [&](size_t i) {
-      const auto simulation = sim::Simulate(programs_[i], *cluster, options_);
-      if (simulation.ok()) seconds[i] = simulation->report.iteration_seconds();
-    });
+    const std::vector<double> seconds = SecondsOn(*cluster);
     if (std::find(seconds.begin(), seconds.end(), 0) != seconds.end()) return std::nullopt;
     return std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
   }
 
  private:
+  // Iteration times; 0 where the simulation fails.
+  std::vector<double> SecondsOn(const Cluster& cluster) const {
+    std::vector<double> seconds(programs_.size());
+    ForAll(programs_.size(), context_.threads, [&](size_t i) {
+      const auto simulation = sim::Simulate(programs_[i], cluster, options_);
+      if (simulation.ok()) seconds[i] = simulation->report.iteration_seconds();
+    });
+    return seconds;
+  }
+
   const SearchContext& context_;
   const std::vector<Program> programs_;
   sim::SimulateOptions options_;
@@ -65,31 +73,27 @@ absl::StatusOr<Program> ProgramOf(const SearchContext& context, const FoundPlan&
   return std::move(made.program);
 }
 
-// The factor nearest to 1 for which another plan is the fastest, and that plan; (0, 0) = none.
-std::pair<double, size_t> FirstChange(const Resimulator& simulator, const std::string& figure, bool upwards,
-                                      const std::function<bool()>& stop) {
+// The smallest change after which another plan is the fastest, and that plan; (0, 0) = none up to kMaxFactor. Nothing
+// if a simulation fails.
+std::optional<std::pair<double, size_t>> FirstChange(const Resimulator& simulator, const std::string& figure,
+                                                     bool upwards) {
   const auto fastest = [&](double factor) { return simulator.Fastest(figure, upwards ? factor : 1 / factor); };
-  double same = 1;
-  for (const double factor : kFactors) {
-    if (stop != nullptr && stop()) return {0, 0};
-    const std::optional<size_t> plan = fastest(factor);
-    if (!plan) return {0, 0};
-    if (*plan == 0) {
-      same = factor;
-      continue;
+  double same = 1, other = kMaxFactor;
+  std::optional<size_t> plan = fastest(other);
+  if (!plan) return std::nullopt;
+  if (*plan == 0) return std::pair<double, size_t>(0, 0);
+  while (other / same > kNarrow) {
+    const double middle = std::sqrt(same * other);
+    const std::optional<size_t> found = fastest(middle);
+    if (!found) return std::nullopt;
+    if (*found == 0) {
+      same = middle;
+    } else {
+      other = middle;
+      plan = found;
     }
-    double other = factor;
-    size_t of_other = *plan;
-    while (other / same > kNarrow) {
-      const double middle = std::sqrt(same * other);
-      const std::optional<size_t> found = fastest(middle);
-      if (!found) break;
-      (*found == 0 ? same : other) = middle;
-      if (*found != 0) of_other = *found;
-    }
-    return {upwards ? other : 1 / other, of_other};
   }
-  return {0, 0};
+  return std::pair<double, size_t>(upwards ? other : 1 / other, *plan);
 }
 
 }  // namespace
@@ -110,11 +114,11 @@ std::vector<Sensitivity> FindSensitivities(const SearchContext& context, absl::S
   const Resimulator simulator(context, std::move(programs));
   for (const char* figure : kFigures) {
     if (!simulator.Uses(figure)) continue;
-    Sensitivity sensitivity{.figure = figure};
-    std::tie(sensitivity.lower, sensitivity.lower_plan) = FirstChange(simulator, figure, /*upwards=*/false, stop);
-    std::tie(sensitivity.upper, sensitivity.upper_plan) = FirstChange(simulator, figure, /*upwards=*/true, stop);
+    const auto lower = FirstChange(simulator, figure, /*upwards=*/false);
+    const auto upper = FirstChange(simulator, figure, /*upwards=*/true);
     if (stop != nullptr && stop()) return found;
-    found.push_back(std::move(sensitivity));
+    if (!lower || !upper) continue;
+    found.push_back({figure, lower->first, lower->second, upper->first, upper->second});
   }
   return found;
 }

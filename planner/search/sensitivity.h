@@ -17,19 +17,19 @@ struct Sensitivity {
   // A name of simulator/what_if.h, e.g. "nic".
   std::string figure;
   // The factor nearest to 1, downwards and upwards, for which another of the plans is the fastest, and the index of
-  // that plan; 0 = the first plan stays the fastest up to the end of kFactors.
+  // that plan; 0 = the first plan is the fastest at kMaxFactor.
   double lower = 0;
   size_t lower_plan = 0;
   double upper = 0;
   size_t upper_plan = 0;
 };
 
-// Factors that are tried: these and their inverses. Between the last one that changes nothing and the first one that
-// does, the factor is found to within 5 %.
-inline constexpr double kFactors[] = {1.25, 1.6, 2.5, 4};
+// If another plan is the fastest at this factor or its inverse, the smallest change with another fastest plan is found
+// by bisection, to within 5 %.
+inline constexpr double kMaxFactor = 4;
 
 // Simulates `plans`, whose first is the fastest, on changed clusters. Figures that the cluster does not state, or that
-// the models do not use, are left out; so is what is not done when `stop` returns true.
+// change no plan's time, are left out; so is what is not done when `stop` returns true.
 std::vector<Sensitivity> FindSensitivities(const SearchContext& context, absl::Span<const FoundPlan> plans,
                                            const std::function<bool()>& stop);
 
