@@ -412,7 +412,7 @@ TEST(CommunicatorTest, RefusesWhatCannotBe) {
               HasSubstr("exact192 cannot go to fp32"));
   EXPECT_THAT(refusal(CollectiveKind::kAllReduce, FP32, 1, FP64, false), HasSubstr("only a reduce-scatter"));
   EXPECT_THAT(refusal(CollectiveKind::kAllGather, FP32, 1, FP32, true), HasSubstr("only a reduce-scatter"));
-  EXPECT_THAT(refusal(CollectiveKind::kAllGather, DTYPE_UNSPECIFIED, 1, FP32, false), HasSubstr("without a dtype"));
+  EXPECT_THAT(refusal(CollectiveKind::kAllGather, DTYPE_UNSPECIFIED, 1, FP32, false), HasSubstr("has no dtype"));
   EXPECT_FALSE(Communicator::Create({{0, 0}}, 1).ok());
   EXPECT_FALSE(Communicator::Create({}, 0).ok());
 }
