@@ -28,7 +28,7 @@ std::vector<Broken> BrokenLossScale() {
       {"P11.scale",
        "norms_divided_by_two_scales",
        [](Program* p) { FindStep(p, "scale1", "total")->mutable_attributes()->set_loss_scale(512); },
-       {"'scale1'", "loss_scale 512, another one 1024"},
+       {"'scale1'", "loss_scale 512, but another NORM_TOTAL has 1024"},
        fixed},
       {"P11.scale",
        "not_undone",
