@@ -116,6 +116,7 @@ TEST(ValidatePlan, RefusesEveryBadField) {
       {"gradient_sync", "gradient_sync: 3", "plan.gradient_sync = 3 must be EAGER, LAZY or EAGER_OPT"},
       {"transfer_order", "transfer_order: 3", "plan.transfer_order = 3 must be BY_EDGE"},
       {"transfer_placement", "transfer_placement: 3", "plan.transfer_placement = 3 must be EARLY"},
+      {"between_halves", "between_halves: 3", "plan.between_halves = 3 must be OWN_ROWS"},
       {"partition.layers_per_stage", "partition.layers_per_stage=3,0,3",
        "plan.partition.layers_per_stage[1] = 0 must be at least 1"},
       {"recompute.mode", "recompute { mode: LAYERS }", "plan.recompute.layers is empty"},
