@@ -4,6 +4,8 @@ set -uo pipefail
 WEFT=$(readlink -m "$1")
 source "$(dirname "$0")/expect.sh"
 cd "$TEST_TMPDIR" || exit 1
+# Profiles are measured once for all searches of the same kind.
+export XDG_CACHE_HOME=$TEST_TMPDIR/cache
 tiny=(--model=gpt2-tiny --cluster=dgx-a100-80g --gpus=2 --set seq=64 --set gbs=8 --schedules=1f1b --exclude=offload)
 
 # The best plan's file and microbatch simulate as the report says, on the devices of the plan.
