@@ -8,7 +8,6 @@
 #include "gtest/gtest.h"
 #include "tests/e2e/outcome.h"
 #include "tests/e2e/tiny_gpt.h"
-#include "tests/full.h"
 
 namespace weft {
 namespace {

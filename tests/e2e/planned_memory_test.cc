@@ -24,7 +24,8 @@ struct Case {
 
 // Maximum of planned bytes over live bytes. The plan has memory for two copies each way at any time; a simulation may
 // have fewer copies at once (docs/offload.md).
-constexpr double kMax = 1.02, kMaxWithCopies = 1.08;
+// On a rank with two stages of a V, what ends with an input half leaves gaps between what ends with a weight half.
+constexpr double kMax = 1.02, kMaxWithCopies = 1.08, kMaxOfV = 1.04;
 
 Cluster Node() {
   Cluster cluster;
@@ -133,7 +134,7 @@ TEST_P(PlannedMemoryTest, IsCloseToWhatIsLive) {
   }
   const double ratio = static_cast<double>(report->planned_bytes()) / static_cast<double>(report->live_peak_bytes());
   const bool copies = c.fields.find("activation_layers") != std::string::npos;
-  EXPECT_LE(ratio, copies ? kMaxWithCopies : kMax)
+  EXPECT_LE(ratio, copies ? kMaxWithCopies : c.schedule == "zb-v" ? kMaxOfV : kMax)
       << what << ": " << report->planned_bytes() << " planned, " << report->live_peak_bytes() << " live";
   RecordProperty("planned_over_live", absl::StrCat(ratio));
 }
