@@ -134,7 +134,9 @@ TEST_P(PlannedMemoryTest, IsCloseToWhatIsLive) {
   }
   const double ratio = static_cast<double>(report->planned_bytes()) / static_cast<double>(report->live_peak_bytes());
   const bool copies = c.fields.find("activation_layers") != std::string::npos;
-  EXPECT_LE(ratio, copies ? kMaxWithCopies : c.schedule == "zb-v" ? kMaxOfV : kMax)
+  EXPECT_LE(ratio, copies                 ? kMaxWithCopies
+                   : c.schedule == "zb-v" ? kMaxOfV
+                                          : kMax)
       << what << ": " << report->planned_bytes() << " planned, " << report->live_peak_bytes() << " live";
   RecordProperty("planned_over_live", absl::StrCat(ratio));
 }
