@@ -90,7 +90,8 @@ absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, const ModelRuns& m
                         ShortInputs(inputs, ShortenRuns(model.model, model.runs, most), plan));
   WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(short_inputs));
   WEFT_ASSIGN_OR_RETURN(const MeasuredLayers measured, MeasureLayersOf(short_inputs, cost));
-  CutCosts costs{.every = measured.recompute.every};
+  CutCosts costs;
+  costs.every = measured.recompute.every;
   int32_t at = 0;
   for (size_t r = 0; r < runs.size(); ++r) {
     const auto append = [&](const std::vector<int64_t>& from, std::vector<int64_t>* to) {

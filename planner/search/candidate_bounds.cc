@@ -45,7 +45,7 @@ void ForgetOrder(ScheduleShape* shape) {
   shape->held.assign(shape->held.size(), {});
   for (const std::vector<int>& lane : shape->placement) {
     for (int stage = 0; stage < shape->stages; ++stage) {
-      shape->held[lane[stage]].push_back({.stage = stage, .saved = {{stage, 1}}});
+      shape->held[lane[stage]].push_back({.stage = stage, .saved = {{stage, 1}}, .saved_gradients = {}});
     }
   }
 }

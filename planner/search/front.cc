@@ -14,6 +14,13 @@ int64_t DevicesOf(const Cluster& cluster, const SearchOptions& options) {
   return options.space.devices > 0 ? options.space.devices : cluster.nodes() * cluster.devices_per_node();
 }
 
+// A result without plans.
+SearchResult Refused(const absl::Status& status) {
+  SearchResult result;
+  result.refusal = std::string(status.message());
+  return result;
+}
+
 // Adds a point with the result of a search, and keeps `best` up to date.
 void AddPoint(const ModelGraph& model, const Cluster& cluster, SearchResult result, const SearchOptions& options,
               const Objective& objective, Front* front) {
@@ -27,7 +34,7 @@ void AddPoint(const ModelGraph& model, const Cluster& cluster, SearchResult resu
       point.cost = *cost;
     } else {
       // For example, the job would be interrupted too often.
-      point.result = SearchResult{.refusal = std::string(cost.status().message())};
+      point.result = Refused(cost.status());
     }
   }
   front->points.push_back(std::move(point));
@@ -63,7 +70,7 @@ absl::StatusOr<Front> SearchDevices(const ModelGraph& model, const Cluster& clus
     absl::StatusOr<SearchResult> result = Search(model, cluster, at);
     if (!result.ok()) {
       first.Update(result.status());
-      result = SearchResult{.refusal = std::string(result.status().message())};
+      result = Refused(result.status());
     } else {
       any = true;
     }

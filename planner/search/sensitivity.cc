@@ -19,6 +19,10 @@ constexpr const char* kFigures[] = {"nic", "intra", "compute", "memory"};
 // A bracket is narrowed until its ends differ by this factor.
 constexpr double kNarrow = 1.05;
 
+sim::WhatIfChanges Change(const std::string& figure, double factor) {
+  return {{.name = figure, .factor = factor, .text = ""}};
+}
+
 class Resimulator {
  public:
   Resimulator(const SearchContext& context, std::vector<Program> programs)
@@ -30,7 +34,7 @@ class Resimulator {
 
   // True if the models use the figure, and it changes the time of a plan.
   bool Uses(const std::string& figure) const {
-    const sim::WhatIfChanges changes = {{.name = figure, .factor = 1 / kMaxFactor}};
+    const sim::WhatIfChanges changes = Change(figure, 1 / kMaxFactor);
     if (!sim::CheckWhatIf(changes, options_).ok()) return false;
     const auto cluster = sim::ChangedCluster(context_.cluster, changes);
     return cluster.ok() && SecondsOn(*cluster) != SecondsOn(context_.cluster);
@@ -39,7 +43,7 @@ class Resimulator {
   // The index of the fastest plan with the figure multiplied by `factor`; the first of equals. Nothing if a simulation
   // fails.
   std::optional<size_t> Fastest(const std::string& figure, double factor) const {
-    const auto cluster = sim::ChangedCluster(context_.cluster, {{.name = figure, .factor = factor}});
+    const auto cluster = sim::ChangedCluster(context_.cluster, Change(figure, factor));
     if (!cluster.ok()) return std::nullopt;
     const std::vector<double> seconds = SecondsOn(*cluster);
     if (std::find(seconds.begin(), seconds.end(), 0) != seconds.end()) return std::nullopt;

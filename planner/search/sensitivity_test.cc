@@ -47,7 +47,7 @@ struct Plans {
 
 // Compiles and simulates every plan anew on the changed cluster.
 std::vector<double> SecondsWith(const Plans& plans, const std::string& figure, double factor) {
-  const Cluster changed = *sim::ChangedCluster(plans.cluster, {{.name = figure, .factor = factor}});
+  const Cluster changed = *sim::ChangedCluster(plans.cluster, {{.name = figure, .factor = factor, .text = ""}});
   std::vector<double> seconds;
   for (const FoundPlan& plan : plans.found) {
     CompileOptions compile;
