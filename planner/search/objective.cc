@@ -2,9 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/inputs/plan_inputs.h"
-#include "planner/compile.h"
-#include "planner/evaluate.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
@@ -30,12 +27,10 @@ double DeviceSeconds(const FoundPlan& plan) {
 // Seconds of an iteration divided by the share of the time that counts. The checkpoint's size needs the program.
 absl::StatusOr<double> SecondsWithInterruptions(const ModelGraph& model, const Cluster& cluster,
                                                 const SearchOptions& options, const FoundPlan& plan) {
-  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs, ResolveInputs(model, plan.recipe, plan.plan, cluster, /*notes=*/nullptr));
-  inputs.cost = options.cost;
-  inputs.quick_arenas = true;
-  WEFT_RETURN_IF_ERROR(planner::Resolve(inputs, /*evaluation=*/false, options.runtime, nullptr).status());
-  WEFT_ASSIGN_OR_RETURN(const Evaluation made, Evaluate({.inputs = inputs, .simulate = false}));
-  WEFT_ASSIGN_OR_RETURN(const GoodputReport goodput, sim::PredictGoodput(made.program, cluster, plan.report, {}));
+  const SearchContext context = {
+      .model = model, .cluster = cluster, .cost = options.cost, .network = options.network, .runtime = options.runtime};
+  WEFT_ASSIGN_OR_RETURN(const Program program, ProgramOf(context, plan));
+  WEFT_ASSIGN_OR_RETURN(const GoodputReport goodput, sim::PredictGoodput(program, cluster, plan.report, {}));
   return plan.report.iteration_seconds() / goodput.useful();
 }
 

@@ -159,7 +159,7 @@ TriedPlan Searcher::Try(const Open& open, const SearchContext& context) const {
   space_.Apply(open.candidate, &found.recipe, &found.plan);
   const ScheduleShape& shape = *bounds_.ShapeOf(found.recipe, found.plan);
   const std::vector<int32_t>& cut = bounds_.CutOf(found.recipe, found.plan);
-  return TryCandidate(context, std::move(found), shape, cut, open.bound, /*quickly=*/true);
+  return TryCandidate(context, std::move(found), shape, cut, open.bound);
 }
 
 std::vector<TriedPlan> Searcher::TryAll(const std::vector<Open>& round) const {

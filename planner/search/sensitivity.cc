@@ -6,8 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "planner/compile.h"
-#include "planner/evaluate.h"
 #include "proto/util/status.h"
 #include "simulator/simulate.h"
 #include "simulator/what_if.h"
@@ -65,17 +63,6 @@ class Resimulator {
   const std::vector<Program> programs_;
   sim::SimulateOptions options_;
 };
-
-absl::StatusOr<Program> ProgramOf(const SearchContext& context, const FoundPlan& plan) {
-  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs,
-                        ResolveInputs(context.model, plan.recipe, plan.plan, context.cluster, /*notes=*/nullptr));
-  inputs.cost = context.cost;
-  // Arenas do not change times.
-  inputs.quick_arenas = true;
-  WEFT_RETURN_IF_ERROR(planner::Resolve(inputs, /*evaluation=*/false, context.runtime, nullptr).status());
-  WEFT_ASSIGN_OR_RETURN(Evaluation made, Evaluate({.inputs = inputs, .simulate = false}));
-  return std::move(made.program);
-}
 
 // The smallest change after which another plan is the fastest, and that plan; (0, 0) = none up to kMaxFactor. Nothing
 // if a simulation fails.

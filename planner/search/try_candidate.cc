@@ -41,7 +41,8 @@ std::vector<std::vector<int32_t>> LayersOfRanks(const ScheduleShape& shape, cons
   return layers;
 }
 
-// Tries a plan that leaves no choice open but those of the compiler. `quickly`: see TryCandidate.
+// Tries a plan that leaves no choice open but those of the compiler. `quickly`: with higher arenas, and without an
+// evaluation program.
 TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
   TriedPlan tried{.found = std::move(plan)};
   FoundPlan& found = tried.found;
@@ -71,20 +72,29 @@ TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
 
 }  // namespace
 
+absl::StatusOr<Program> ProgramOf(const SearchContext& context, const FoundPlan& plan) {
+  WEFT_ASSIGN_OR_RETURN(PlanInputs inputs,
+                        ResolveInputs(context.model, plan.recipe, plan.plan, context.cluster, /*notes=*/nullptr));
+  inputs.cost = context.cost;
+  inputs.quick_arenas = true;
+  WEFT_RETURN_IF_ERROR(planner::Resolve(inputs, /*evaluation=*/false, context.runtime, nullptr).status());
+  WEFT_ASSIGN_OR_RETURN(Evaluation made, Evaluate({.inputs = inputs, .simulate = false}));
+  return std::move(made.program);
+}
+
 TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan) {
   return Run(context, std::move(plan), /*quickly=*/false);
 }
 
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
-                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound, bool quickly) {
+                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound) {
   plan.least_seconds = bound.least_seconds;
   plan.least_bytes = bound.least_bytes;
   plan.estimated_seconds = bound.estimated_seconds;
   plan.plan.mutable_partition()->mutable_layers_per_stage()->Assign(layers_per_stage.begin(), layers_per_stage.end());
   const auto run = [&](const FoundPlan& exact) {
-    TriedPlan tried;
-    if (quickly) tried = Run(context, exact, /*quickly=*/true);
-    if (!quickly || (tried.status.ok() && !tried.fits && context.runtime == nullptr)) tried = TryAsItIs(context, exact);
+    TriedPlan tried = Run(context, exact, /*quickly=*/true);
+    if (tried.status.ok() && !tried.fits && context.runtime == nullptr) tried = TryAsItIs(context, exact);
     return tried;
   };
   if (plan.plan.recompute().mode() != Recompute::FIT) return run(plan);

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "planner/search/plan_bound.h"
 #include "planner/search/search_context.h"
 #include "planner/search/space.h"
 #include "proto/plan.pb.h"
+#include "proto/program.pb.h"
 #include "proto/recipe.pb.h"
 #include "proto/report.pb.h"
 
@@ -50,10 +52,13 @@ TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan);
 // Tries `plan`, whose recipe, plan and candidate are set. With recompute FIT, each pipe rank recomputes the first of
 // its layers: as few as `bound` allows, then more on the ranks that do not fit.
 //
-// If `quickly`, arenas may be somewhat higher than those of weft compile, unless the plan fits only with low ones, and
-// there is no evaluation program. The times are the same.
+// Arenas may be somewhat higher than those of weft compile, unless the plan fits only with low ones, and there may be
+// no evaluation program. The times are the same.
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
-                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound, bool quickly);
+                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound);
+
+// The program of a plan that was tried, whose arenas may be higher than those of weft compile. Its times are the same.
+absl::StatusOr<Program> ProgramOf(const SearchContext& context, const FoundPlan& plan);
 
 }  // namespace weft::planner
 
