@@ -240,7 +240,7 @@ Symbol Dataflow::Total(const RoleAction& at, const Step& step, const Symbol& nor
   // An asynchronous program computes no norm, so `norms` is zero and the factor is that of a zero gradient (P14).
   const bool nothing = IsAsynchronous(*index_.program) && norms.kind == Symbol::kZero;
   if (const std::string fault = nothing ? "" : NormsFault(norms); !fault.empty()) {
-    Bad("P11.norm", at, "the global norm ", fault);
+    Bad("P11.norm", at, "the global norm is wrong: ", fault);
   }
   if (step.attributes().clip_norm() != clip_) {
     Bad("P11.clip", at, "clips at ", step.attributes().clip_norm(), ", the recipe says ", clip_);

@@ -55,7 +55,7 @@ TEST(CheckpointMomentsTest, NotesRoundedMoments) {
   }
 }
 
-// There is no note if the checkpoint has no moments. There is none if a file is damaged either, because loading the
+// There is no note if the program has no moments. There is none if a file is damaged either, because loading the
 // file reports the damage.
 TEST(CheckpointMomentsTest, NothingIsSaidOfWhatIsNotThere) {
   Program program = CheckpointProgram(1, 1, /*bf16=*/true);

@@ -43,7 +43,8 @@ struct EngineOptions {
   bool repeat_stretches = true;
 };
 
-// One step that a rank ran in one repetition: a TraceEvent without the rank.
+// One step that a rank ran in one repetition. Like TraceEvent, but `action` and `stream` are indices into the rank's
+// TemplateView.
 struct EngineEvent {
   int32_t repetition = 0;
   // Indices of the action in TemplateView::actions, of the step in its segment, of the stream in TemplateView::streams.

@@ -43,7 +43,7 @@ TEST(RuntimeSteps, FormsMoveMoreBytesAndLaunchMoreKernels) {
   const Runtime runtime = Parse<Runtime>(R"(kernels { kernel: "RMS_NORM" launches: 3 bytes: 4 time: 2 })");
   RuntimeSteps steps(program, runtime, Roofline());
   EXPECT_DOUBLE_EQ(Microseconds(&steps, 0, FORWARD, cluster), 1100);
-  // Each of the two kernels takes 100 + 4000 us, and there are two more launches.
+  // The kernel takes 100 + 4000 us, `time: 2` doubles that, and its two further launches take 100 us each.
   EXPECT_NEAR(Microseconds(&steps, 1, FORWARD, cluster), 8400, 1e-5);
 }
 
