@@ -89,7 +89,7 @@ expect 0 '^runtime megatron-core: gpt2-tiny on dgx-a100-80g' \
   simulate "${tiny[@]}" --set pp=2 --set dp=2 --set tp=2 --runtime=megatron-core
 expect 0 '^runtime torchtitan: ' simulate tiny.weft --runtime=torchtitan
 "$WEFT" simulate tiny.weft --runtime=megatron-2020 2>&1 >/dev/null |
-  grep -q "runtime 'megatron-2020' has its own defaults for plan\.[a-z_, .]*plan\.attention.*; this program is" ||
+  grep >/dev/null "runtime 'megatron-2020' has its own defaults for plan\.[a-z_, .]*plan\.attention.*; this program is" ||
   fail "no note on what a runtime would have decided"
 expect 1 "; runtime 'internevo' sets grads = BF16, reduce = BF16 if the plan does not; .* --set precision.grads=" \
   simulate "${tiny[@]}" --runtime=internevo --set precision.compute=FP16
@@ -120,7 +120,7 @@ cut --runtime=nanotron | cmp -s - <(cut --runtime=nanotron --set partition.layer
   fail "what the plan says of stages is lost under a runtime"
 # If the recipe states no microbatch, the framework's usual one is used.
 "$WEFT" simulate "${tiny[@]}" --runtime=megatron-2020 2>&1 >/dev/null |
-  grep -q "recipe.microbatch_sequences is not set; weft takes 8, the usual value for runtime 'megatron-2020'" ||
+  grep >/dev/null "recipe.microbatch_sequences is not set; weft takes 8, the usual value for runtime 'megatron-2020'" ||
   fail "no note on the usual microbatch"
 "$WEFT" simulate "${tiny[@]}" --set mbs=2 --runtime=megatron-2020 2>&1 >/dev/null | grep 'usual value' &&
   fail "a microbatch that is given is not the runtime's to choose"
@@ -132,7 +132,7 @@ grep -q "plan.partition is not set; weft cuts the model into stages of 2, 1, 1, 
   notes ||
   fail "no note on the cut of stages: $(cat notes)"
 "$WEFT" simulate "${tiny[@]}" --set pp=2 --runtime=megatron-core 2>&1 >/dev/null |
-  grep -q "plan.partition is not set; weft cuts the model into stages of 3 layers, as runtime 'megatron-core' does" ||
+  grep >/dev/null "plan.partition is not set; weft cuts the model into stages of 3 layers, as runtime 'megatron-core' does" ||
   fail "no note on stages that are alike"
 "$WEFT" simulate "${tiny[@]}" --set pp=2 --set partition.layers_per_stage=3,3 --runtime=megatron-core 2>&1 >/dev/null |
   grep 'weft cuts the model' && fail "a cut that is given is not the runtime's"
@@ -149,7 +149,7 @@ expect 1 "runtime 'nemo-fp8' has no kernel for MATMUL on devices of compute capa
   simulate tiny.weft --runtime=nemo-fp8
 expect 0 "^runtime nemo-fp8: " simulate tiny.weft --runtime=nemo-fp8 --cluster=dgx-h100
 "$WEFT" simulate tiny.weft --runtime=nemo-fp8 --cluster=mi300x 2>&1 >/dev/null |
-  grep -q "'MI300X-192GB' states none, so weft assumes" || fail "no note on a device that states no capability"
+  grep >/dev/null "'MI300X-192GB' states none, so weft assumes" || fail "no note on a device that states no capability"
 # The runtime's figures for 8 bits are relative to products in 16 bits.
 for type in FP32 TF32; do
   "$WEFT" compile --model=gpt2-tiny --cluster=dgx-h100 --set seq=64 --set gbs=8 --set precision.compute=$type \
@@ -190,7 +190,7 @@ expect 0 '^w.weft: .* for 2 ranks, 2 stages, ' compile "${tiny[@]}" --plan=plan.
 { cat recipe.textproto; echo 'adamw { beta1: 0.8 }'; } >adamw.textproto
 adamw=(compile --model=gpt2-tiny --cluster=dgx-h100 --recipe=adamw.textproto -o w.weft)
 "$WEFT" "${adamw[@]}" --set recipe.sgd.momentum=0.9 2>&1 >/dev/null |
-  grep -q '^note: --set recipe.sgd.momentum=0.9 selects SGD .*; weft ignores the field adamw of adamw.textproto$' ||
+  grep >/dev/null '^note: --set recipe.sgd.momentum=0.9 selects SGD .*; weft ignores the field adamw of adamw.textproto$' ||
   fail "adamw is dropped without a note"
 for setting in recipe.adamw.beta2=0.9 recipe.adamw=default; do
   "$WEFT" "${adamw[@]}" --set $setting 2>&1 >/dev/null | grep 'as the optimizer' && fail "a note on --set $setting"
@@ -269,11 +269,11 @@ expect 2 "^weft simulate: --model is for compilation, but the program 'extra' is
 # A user's own machine that has the name of another; and one that states no compute capability.
 "$WEFT" list clusters --show dgx-a100-80g | sed 's/^\( *memory_bytes:\) [0-9]*/\1 90000000000/' >copied.textproto
 "$WEFT" simulate tiny.weft --cluster=copied.textproto 2>&1 >/dev/null |
-  grep -q "^note: the program was compiled for another cluster .* named 'dgx-a100-80g'; .* of copied.textproto" ||
+  grep >/dev/null "^note: the program was compiled for another cluster .* named 'dgx-a100-80g'; .* of copied.textproto" ||
   fail "no note on a cluster of the same name"
 "$WEFT" list clusters --show dgx-a100-80g | sed '/compute_capability/d' >unstated.textproto
 "$WEFT" simulate tiny.weft --cluster=unstated.textproto 2>&1 >/dev/null |
-  grep -q "^note: '.*' states no device.compute_capability, so weft counts one launch per step; from compute capability 80 on" ||
+  grep >/dev/null "^note: '.*' states no device.compute_capability, so weft counts one launch per step; from compute capability 80 on" ||
   fail "no note on launches that are not joined"
 "$WEFT" simulate tiny.weft 2>&1 >/dev/null | grep 'one launch per step' && fail "a note on a stated capability"
 
@@ -358,9 +358,9 @@ expect 0 'DOES NOT FIT' simulate "${small[@]}"
 grep -q 'the program needs .* per device; small has' err || fail "--require-fit said: $(cat err)"
 expect 1 "which is not in the catalog; give its file with --cluster" simulate oom.weft
 # Under another runtime, the report decides what fits.
-"$WEFT" simulate "${small[@]}" 2>&1 >/dev/null | grep -q 'note: the plan does not fit small: ' ||
+"$WEFT" simulate "${small[@]}" 2>&1 >/dev/null | grep >/dev/null 'note: the plan does not fit small: ' ||
   fail "it is not said what takes the memory"
-"$WEFT" simulate "${small[@]}" --runtime=torchtitan 2>&1 >/dev/null | grep -q \
+"$WEFT" simulate "${small[@]}" --runtime=torchtitan 2>&1 >/dev/null | grep >/dev/null \
   "note: the fit check assumes weft's own executor; the report is for runtime 'torchtitan': the plan does not fit" ||
   fail "it is not said that another runtime may fit"
 
@@ -371,7 +371,7 @@ cmp -s file.json specs.json || fail "the file and its specs are simulated differ
 expect 0 '^runtime weft: ' simulate tiny.weft --runtime=weft
 expect 0 '^300 G tokens take [0-9.e+]+ days' simulate tiny.weft --tokens=300B
 expect 0 'iteration' simulate tiny.weft --cluster=dgx-h100
-"$WEFT" simulate tiny.weft --cluster=dgx-h100 2>&1 >/dev/null | grep -q \
+"$WEFT" simulate tiny.weft --cluster=dgx-h100 2>&1 >/dev/null | grep >/dev/null \
   "compiled for cluster 'dgx-a100-80g'; it is simulated on 'dgx-h100'" ||
   fail "another cluster is not named"
 expect 0 'network none' simulate tiny.weft --network=none --cost=unit
@@ -465,7 +465,7 @@ expect 0 '^by source, mean over ranks, per step; includes host and waiting, so t
 expect 0 '^  "iteration_error": 0,' report t.json --program=tiny.weft --format=json
 expect 0 'off$' report t.json --program=tiny.weft --cluster=dgx-h100
 "$WEFT" report t.json --program=tiny.weft --cluster=dgx-h100 2>&1 >/dev/null |
-  grep -q "^note: the program was compiled for cluster 'dgx-a100-80g'; it is predicted on 'dgx-h100'" ||
+  grep >/dev/null "^note: the program was compiled for cluster 'dgx-a100-80g'; it is predicted on 'dgx-h100'" ||
   fail "another cluster of a prediction is not named"
 expect 1 "t.json: the trace is of program .* not of" report t.json --program=gpipe.weft
 expect 2 '--cluster needs --program' report t.json --cluster=dgx-h100

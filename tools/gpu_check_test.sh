@@ -116,9 +116,10 @@ tuned = any(a.startswith("--tuning=write ") for a in sys.argv)
 if os.environ.get("BROKEN_TUNING") and tuned:
     sys.exit("weft run: cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED")
 # The logarithm of the vocabulary plus half the variance of logits; the loss learned per step; the deviation of bf16.
-first = 12.58 if "8b" in sys.argv[2] else 11.0
+program = os.path.basename(sys.argv[2])
+first = 12.58 if "8b" in program else 11.0
 slope, off = float(os.environ.get("SLOPE", "0.01")), float(os.environ.get("BF16_OFF", "0.01"))
-first += float(os.environ.get("FIRST_OFF", "0")) + (off if "contact-bf16" in sys.argv[2] else 0)
+first += float(os.environ.get("FIRST_OFF", "0")) + (off if "contact-bf16" in program else 0)
 print("weft: 1 rank\nattention runs on weft's own kernels\nstep 0  loss 10")
 report = {"planned_bytes": 7, "allocated_bytes": 7, "steps": [
     {"loss": first - slope * i, "seconds": 10 if i < 3 else 1} for i in range(steps)]}
@@ -177,7 +178,7 @@ no_losses speed-8b "nothing has been learned" SLOPE=0
 # If a tuned algorithm breaks the device, the row is measured without tuning.
 env BROKEN_TUNING=1 "$real" "$check" --bundle bundle --out untuned --only speed-8b 2> err || fail "a row without tuning"
 grep '"result": "passed"' untuned/results.jsonl |
-  grep -q '"tuning_failed": "exit status 1: weft run: cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED' ||
+  grep >/dev/null '"tuning_failed": "exit status 1: weft run: cublasLtMatmul: CUBLAS_STATUS_EXECUTION_FAILED' ||
   fail "a row says that it is not tuned"
 gpu_check --bundle bundle --only speed-gpt2-xl --only speed-8b --only pytorch-gpt2-xl --only calibrate ||
   fail "speed rows without PyTorch"
@@ -258,7 +259,7 @@ rm kernels
 BROKEN_RUN=1 gpu_check --bundle bundle --out broken-gpu --only contact && fail "a broken run"
 grep -q "cudaErrorIllegalAddress).nagain, with CUDA_LAUNCH_BLOCKING=1: .*step 'h.3', kernel ADD, of 1 steps" \
   broken-gpu/results.jsonl || fail "the place of what is broken"
-grep -c '"group": "contact"' broken-gpu/results.jsonl | grep -qx 4 || fail "a check that fails leaves out others"
+grep -c '"group": "contact"' broken-gpu/results.jsonl | grep >/dev/null -x 4 || fail "a check that fails leaves out others"
 
 # ---- Interrupted runs, runs with little time left, and a fresh machine.
 gpu_check --bundle bundle --only kernels --seconds 20 || fail "nothing is started that does not fit"

@@ -11,6 +11,7 @@
 #include "compiler/lower_segments.h"
 #include "compiler/models/import_hf.h"
 #include "compiler/segments/pair_segments.h"
+#include "compiler/segments/saved_for_input.h"
 #include "compiler/segments/segment_set.h"
 #include "compiler/segments/widen_segment.h"
 #include "executor/interface/backend.h"
@@ -185,7 +186,9 @@ class Machine {
       default:
         break;
     }
-    if (operand.tensor < 0 && operand.use > 0) {
+    if (operand.role == ir::Role::Saved && operand.use == kSavedForInput) {
+      name = absl::StrCat("saved_for_input ", stage, " ", tag);
+    } else if (operand.tensor < 0 && operand.use > 0) {
       const bool forward = operand.role == ir::Role::Input || operand.role == ir::Role::Output;
       name = absl::StrCat(forward ? "skip " : "skip_grad ", operand.use, " ", tag);
     }

@@ -147,7 +147,7 @@ tools/run_mpi.sh 2 "$run" run "$cd_dir/long.weft" --data "$text" --timeout 2 --f
 job=$!
 wait_for_step "$cd_dir/stop.out" 3
 victim=$(pgrep -f "$cd_dir/long.weft.*stopped.json" | while read -r pid; do
-  tr '\0' '\n' < "/proc/$pid/environ" 2> /dev/null | grep -q '^OMPI_COMM_WORLD_RANK=1$' && echo "$pid"
+  tr '\0' '\n' < "/proc/$pid/environ" 2> /dev/null | grep >/dev/null '^OMPI_COMM_WORLD_RANK=1$' && echo "$pid"
 done)
 [[ $(wc -w <<< "$victim") -eq 1 ]] || fail "processes of rank 1: $victim"
 kill -STOP "$victim"
