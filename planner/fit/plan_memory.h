@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "planner/live_bytes.h"
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
 #include "simulator/runtime/runtime_memory.h"
 
 namespace weft::planner {
-
-// Bytes by BufferClass.
-using BytesByClass = std::array<double, BufferClass_ARRAYSIZE>;
 
 struct RankMemory {
   // What lives at the fullest moment.
@@ -59,9 +57,6 @@ struct RankFigures {
   // Only under a runtime.
   sim::FrameworkBytes framework;
 };
-
-// Bytes of the buffers that live on the device at the fullest moment of a template, in list order.
-int64_t FullestMoment(const Template& t);
 
 // The figures of a template. `runtime` may be null.
 RankFigures FiguresOf(const Program& program, const Template& t, const Runtime* runtime);

@@ -284,8 +284,26 @@ ShortModels ShortModelsOf(const ModelGraph& model, const std::vector<LayerRun>& 
   return {ShortenRuns(model, runs, 1), ShortenRuns(model, runs, 2)};
 }
 
-std::string ProfileKey(const Recipe& recipe, const Plan& plan) {
-  return absl::StrCat(recipe.microbatch_sequences(), " ", ProfiledPlan(plan).SerializeAsString());
+std::string ConfigurationKey(const Plan& plan) { return ProfiledPlan(plan).SerializeAsString(); }
+
+BlockProfile PartOf(const BlockProfile& profile, int64_t part) {
+  BlockProfile less = profile;
+  for (RunCosts& run : less.runs) {
+    for (LayerCosts* costs : {&run.first, &run.further}) {
+      for (const auto field : kOfMicrobatch) costs->*field /= part;
+      costs->workspace_bytes /= part;
+      costs->half_workspace_bytes /= part;
+    }
+  }
+  // What is taken off is rounded up.
+  const auto divide_up = [&](LayerCosts& costs) {
+    for (const auto field : kOfMicrobatch) costs.*field = (costs.*field + part - 1) / part;
+  };
+  for (RunCosts& run : less.runs) divide_up(run.less_if_sharded);
+  divide_up(less.saved_by_joining);
+  less.activation_bytes /= part;
+  less.gradient_bytes /= part;
+  return less;
 }
 
 absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {

@@ -98,9 +98,13 @@ struct ProfileRequest {
   bool sharded_gradients = false;
 };
 
-// Candidates with equal keys have the same profile: they have the same microbatch, and plans that differ in their
-// pipeline, their replicas and their schedule only.
-std::string ProfileKey(const Recipe& recipe, const Plan& plan);
+// Candidates with equal keys and the same microbatch have the same profile: their plans differ in their pipeline, their
+// replicas and their schedule only.
+std::string ConfigurationKey(const Plan& plan);
+
+// What `profile` says at least of a microbatch with one `part`-th of its sequences (profile_store.h says when). What a
+// rank does or holds once per optimizer step does not depend on the microbatch.
+BlockProfile PartOf(const BlockProfile& profile, int64_t part);
 
 // Compiles a model with one and with two layers of each run, each run on its own rank of the pipeline, and one with all
 // runs on one rank, and simulates one microbatch. Fails as the compiler does, for example if heads do not divide.

@@ -1,6 +1,7 @@
 #include "planner/search/plan_bound.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -137,6 +138,8 @@ MomentBytes BytesOf(const BoundInputs& in, const ScheduleShape::Held& moment, co
 struct RankMemory {
   int64_t bytes = 0;
   double share = 0;
+  // What recomputing all layers saves at the fullest moment.
+  int64_t recomputable = 0;
 };
 
 // `stages` recompute nothing and `recomputed` everything that can be; both are the same if the plan leaves no choice.
@@ -146,6 +149,7 @@ RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<Sch
   int64_t most = states;
   for (const ScheduleShape::Held& moment : held) {
     const MomentBytes none = BytesOf(in, moment, stages), all = BytesOf(in, moment, recomputed);
+    if (states + none.kept + none.others > most) memory.recomputable = none.kept - all.kept;
     most = std::max(most, states + none.kept + none.others);
     memory.bytes = std::max(memory.bytes, states + std::min(none.kept + none.others, all.kept + all.others));
     // If something is recomputed, the workspace is that of recomputing; only what is kept shrinks with the share.
@@ -156,6 +160,18 @@ RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<Sch
   }
   memory.share = most <= in.capacity ? 0 : std::min(memory.share, 1.0);
   return memory;
+}
+
+// What the backwards of the stage with the layers from `begin` to `end` take longer if those in `chosen`, which are its
+// first ones, are recomputed.
+LayerCosts AgainOf(const BoundInputs& in, int32_t begin, int32_t end, const std::set<int32_t>& chosen) {
+  const auto count = std::distance(chosen.lower_bound(begin), chosen.lower_bound(end));
+  const int32_t last = begin + static_cast<int32_t>(count);
+  if (in.recomputed == nullptr || count == 0) return {};
+  const LayerCosts none = in.profile.CostsOf(begin, last, IsSharded(in));
+  const LayerCosts all = in.recomputed->CostsOf(begin, last, IsSharded(in));
+  return {.backward = std::max<int64_t>(0, all.backward - none.backward),
+          .backward_input = std::max<int64_t>(0, all.backward_input - none.backward_input)};
 }
 
 }  // namespace
@@ -271,13 +287,17 @@ PlanBound BoundOf(const BoundInputs& in) {
   const double ps_per_byte = in.network.sum_ps_per_byte;
   const int64_t end = EndOfStep(in, stages[0], ranks[first].least_step);
   bound.recomputed_share.resize(in.recomputed == nullptr ? 0 : ranks.size());
+  bound.recomputable_bytes.resize(bound.recomputed_share.size());
   for (size_t p = 0; p < ranks.size(); ++p) {
     const RankLoad& load = ranks[p];
     if (load.fill == kFar) continue;
     const RankMemory memory = MemoryOf(in, load.states, shape.held[p], stages, recomputed);
     const double share = memory.share;
     const int64_t again = static_cast<int64_t>(share * static_cast<double>(load.again));
-    if (in.recomputed != nullptr) bound.recomputed_share[p] = share;
+    if (in.recomputed != nullptr) {
+      bound.recomputed_share[p] = share;
+      bound.recomputable_bytes[p] = memory.recomputable;
+    }
     bound.least_bytes = std::max(bound.least_bytes, memory.bytes);
     const int64_t work = load.work + again;
     const int64_t through = load.fill + work - load.weight_halves + load.drain;
@@ -296,11 +316,13 @@ bool PlanBound::recomputes() const {
   return std::any_of(recomputed_share.begin(), recomputed_share.end(), [](double share) { return share > 0; });
 }
 
-absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedule, int microbatches, PlanBound* bound) {
+absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedule, int microbatches, PlanBound* bound,
+                          const std::set<int32_t>* chosen) {
   const std::vector<LayerCosts> stages = StagesOf(in, in.profile);
   const std::vector<LayerCosts> recomputed = in.recomputed == nullptr ? stages : StagesOf(in, *in.recomputed);
   std::vector<StageCosts> costs;
   int64_t step = 0;
+  int32_t layer = 0;
   for (int s = 0; s < in.shape.stages; ++s) {
     // A stage of several lanes may be recomputed on one of its ranks only.
     double share = bound->recomputed_share.empty() ? 0 : 1;
@@ -311,8 +333,15 @@ absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedul
       return none + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(0, all - none)));
     };
     const LayerCosts &none = stages[s], &all = recomputed[s];
-    costs.push_back({none.forward, between(none.backward, all.backward),
-                     between(none.backward_input, all.backward_input), none.backward_weight});
+    if (chosen == nullptr) {
+      costs.push_back({none.forward, between(none.backward, all.backward),
+                       between(none.backward_input, all.backward_input), none.backward_weight});
+    } else {
+      const LayerCosts again = AgainOf(in, layer, layer + in.layers_per_stage[s], *chosen);
+      costs.push_back({none.forward, none.backward + again.backward, none.backward_input + again.backward_input,
+                       none.backward_weight});
+    }
+    layer += in.layers_per_stage[s];
     if (s == 0) step = LeastStep(in, none);
   }
   const int64_t p2p = std::min(in.network.forward_message, in.network.backward_message);

@@ -3,6 +3,7 @@
 #define WEFT_PLANNER_SEARCH_PLAN_BOUND_H_
 
 #include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,12 @@ struct PlanBound {
   double estimated_seconds = 0;
   // Device bytes that the fullest rank takes at least.
   int64_t least_bytes = 0;
+  // From profiles of a larger microbatch (profile_store.h): the plan's own give a bound that is not lower.
+  bool is_loose = false;
   // For a plan with recompute FIT: the least share of its layers that each pipe rank must recompute.
   std::vector<double> recomputed_share;
+  // For such a plan: about how many bytes fewer each pipe rank holds at its fullest moment if it recomputes all layers.
+  std::vector<int64_t> recomputable_bytes;
   bool recomputes() const;
 };
 
@@ -110,8 +115,10 @@ PlanBound BoundOf(const BoundInputs& inputs);
 
 // Tightens `bound`, which BoundOf made of the same inputs, with the times of every slot of `schedule`, whose shape is
 // that of the inputs: fill and drain as they are, and the idle time in between. Takes time in proportion to the slots.
+// If `recomputed` is not null, the plan's recompute is FIT, and these layers, at least, are recomputed; in each stage
+// they are the first ones.
 absl::Status TightenBound(const BoundInputs& inputs, const PipelineSchedule& schedule, int microbatches,
-                          PlanBound* bound);
+                          PlanBound* bound, const std::set<int32_t>* recomputed = nullptr);
 
 }  // namespace weft::planner
 

@@ -31,6 +31,8 @@ struct Open {
   PlanBound bound;
   // Tighten was tried.
   bool is_tight = false;
+  // Its own profile is refused.
+  absl::Status refusal = absl::OkStatus();
 };
 
 bool BoundIsLower(const Open& a, const Open& b) {
@@ -64,9 +66,12 @@ class Searcher {
  private:
   void BoundAll();
   void AddToKind(const Open& open, const Plan& plan);
+  bool MakeExact(const std::vector<Open*>& loose);
+  bool IsImpossible(const Open& open) const;
+  void DropImpossible();
   void Tighten(Open& open) const;
-  TriedPlan Try(const Open& open, const SearchContext& context) const;
-  std::vector<TriedPlan> TryAll(const std::vector<Open>& round) const;
+  TriedPlan Try(const Open& open, const SearchContext& context, bool gives_up) const;
+  std::vector<TriedPlan> TryAll(const std::vector<Open>& round, bool gives_up) const;
   void TryPopularKinds();
   void TightenFront();
   std::vector<Open> TakeRound();
@@ -145,6 +150,39 @@ void Searcher::BoundAll() {
   });
 }
 
+// Gives plans whose bounds are loose the bounds from their own profiles. Returns false if the search was stopped.
+bool Searcher::MakeExact(const std::vector<Open*>& loose) {
+  std::vector<std::pair<Recipe, Plan>> plans(loose.size());
+  for (size_t i = 0; i < loose.size(); ++i) space_.Apply(loose[i]->candidate, &plans[i].first, &plans[i].second);
+  if (!bounds_.MakeProfiles(plans, [this] { return Stops(); })) return false;
+  for (size_t i = 0; i < loose.size(); ++i) {
+    absl::StatusOr<PlanBound> bound = bounds_.Bound(plans[i].first, plans[i].second);
+    if (bound.ok()) {
+      loose[i]->bound = *std::move(bound);
+    } else {
+      loose[i]->refusal = bound.status();
+    }
+  }
+  return true;
+}
+
+bool Searcher::IsImpossible(const Open& open) const {
+  return !open.refusal.ok() || (open.bound.least_bytes > context_.capacity && !options_.exhaustive);
+}
+
+// Takes out open plans that turned out to be refused, or not to fit, when their bounds became exact.
+void Searcher::DropImpossible() {
+  std::erase_if(open_, [&](const Open& open) {
+    if (!IsImpossible(open)) return false;
+    if (!open.refusal.ok()) {
+      Refuse(open.refusal);
+    } else {
+      CountUnfit(open.bound.least_bytes, open);
+    }
+    return true;
+  });
+}
+
 // If the bound cannot be tightened, the plan keeps the one that it has.
 void Searcher::Tighten(Open& open) const {
   open.is_tight = true;
@@ -154,23 +192,32 @@ void Searcher::Tighten(Open& open) const {
   bounds_.Tighten(recipe, plan, &open.bound).IgnoreError();
 }
 
-TriedPlan Searcher::Try(const Open& open, const SearchContext& context) const {
+// `gives_up`: a plan that recomputes so much that it cannot be the best one is given up.
+TriedPlan Searcher::Try(const Open& open, const SearchContext& context, bool gives_up) const {
   FoundPlan found{.candidate = open.candidate, .settings = space_.SettingsOf(open.candidate)};
   space_.Apply(open.candidate, &found.recipe, &found.plan);
   const ScheduleShape& shape = *bounds_.ShapeOf(found.recipe, found.plan);
   const std::vector<int32_t>& cut = bounds_.CutOf(found.recipe, found.plan);
-  return TryCandidate(context, std::move(found), shape, cut, open.bound);
+  if (!gives_up) return TryCandidate(context, std::move(found), shape, cut, open.bound, nullptr);
+  const Recipe recipe = found.recipe;
+  const Plan plan = found.plan;
+  return TryCandidate(context, std::move(found), shape, cut, open.bound, [&](const std::set<int32_t>& recomputed) {
+    PlanBound bound = open.bound;
+    return bounds_.Tighten(recipe, plan, &bound, &recomputed).ok() && IsDone(bound.least_seconds);
+  });
 }
 
-std::vector<TriedPlan> Searcher::TryAll(const std::vector<Open>& round) const {
+std::vector<TriedPlan> Searcher::TryAll(const std::vector<Open>& round, bool gives_up) const {
   std::vector<TriedPlan> tried(round.size());
-  ForAll(round.size(), context_.threads, [&](size_t i) { tried[i] = Try(round[i], context_); });
+  ForAll(round.size(), context_.threads, [&](size_t i) { tried[i] = Try(round[i], context_, gives_up); });
   return tried;
 }
 
 void Searcher::Add(TriedPlan tried, const Open& open) {
   if (!tried.status.ok()) {
     Refuse(tried.status);
+  } else if (tried.is_slower) {
+    ++result_.slower;
   } else if (!tried.fits) {
     CountUnfit(tried.found.device_bytes, open);
   } else {
@@ -207,7 +254,21 @@ void Searcher::Report() const {
 // The popular kinds come first: they are needed for the report, and give a good best time early.
 void Searcher::TryPopularKinds() {
   std::vector<PopularPlan> popular(kinds_.size());
+  std::vector<Open*> loose;
   for (Kind& kind : kinds_) {
+    for (Open& open : kind.best) {
+      if (open.bound.is_loose) loose.push_back(&open);
+    }
+  }
+  const bool exact = MakeExact(loose);
+  for (Kind& kind : kinds_) {
+    if (!exact) break;
+    std::erase_if(kind.best, [&](const Open& open) {
+      if (!IsImpossible(open)) return false;
+      const int64_t bytes = open.bound.least_bytes;
+      if (open.refusal.ok() && (kind.unfit_bytes == 0 || bytes < kind.unfit_bytes)) kind.unfit_bytes = bytes;
+      return true;
+    });
     ForAll(kind.best.size(), context_.threads, [&](size_t i) { Tighten(kind.best[i]); });
     std::sort(kind.best.begin(), kind.best.end(), EstimateIsLower);
   }
@@ -219,7 +280,7 @@ void Searcher::TryPopularKinds() {
       round.push_back(kinds_[k].best[place]);
       kinds.push_back(k);
     }
-    std::vector<TriedPlan> tried = TryAll(round);
+    std::vector<TriedPlan> tried = TryAll(round, /*gives_up=*/false);
     for (size_t i = 0; i < round.size(); ++i) {
       std::erase_if(open_, [&](const Open& open) { return open.candidate == round[i].candidate; });
       PopularPlan& plan = popular[kinds[i]];
@@ -252,37 +313,51 @@ void Searcher::FindLarger() {
   if (result_.plans.empty()) return;
   const double best = result_.plans.front().report.iteration_seconds();
   size_t tries = 0;
-  for (const auto& [bytes, open] : unfit_) {
-    if (open.bound.estimated_seconds >= best) continue;
+  for (auto& [bytes, open] : unfit_) {
+    if (open.bound.is_loose && open.bound.estimated_seconds < best && !MakeExact({&open})) return;
+    if (!open.refusal.ok() || open.bound.estimated_seconds >= best) continue;
     if (tries++ == kLarger || Stops()) return;
     // What a bound leaves out, e.g. buffers of messages, takes some more.
-    const int64_t allowed = bytes + bytes / 16;
+    const int64_t least = std::max(bytes, open.bound.least_bytes);
+    const int64_t allowed = least + least / 16;
     Cluster larger = context_.cluster;
     larger.mutable_device()->set_memory_bytes(allowed + larger.device().reserved_bytes());
-    TriedPlan tried = Try(open, {.model = context_.model,
-                                 .cluster = larger,
-                                 .cost = context_.cost,
-                                 .network = context_.network,
-                                 .runtime = context_.runtime,
-                                 .capacity = allowed,
-                                 .threads = context_.threads});
+    TriedPlan tried = Try(open,
+                          {.model = context_.model,
+                           .cluster = larger,
+                           .cost = context_.cost,
+                           .network = context_.network,
+                           .runtime = context_.runtime,
+                           .capacity = allowed,
+                           .threads = context_.threads},
+                          /*gives_up=*/false);
     if (!tried.fits || tried.found.report.iteration_seconds() >= best) continue;
     result_.larger = std::move(tried.found);
     return;
   }
 }
 
+// Returns early if the search was stopped.
 void Searcher::TightenFront() {
   // Tightening moves plans back, so others come to the front.
   while (true) {
     const size_t front = std::min(kFront, open_.size());
     std::partial_sort(open_.begin(), open_.begin() + static_cast<int64_t>(front), open_.end(), BoundIsLower);
-    std::vector<Open*> loose;
+    std::vector<Open*> loose, slack;
     for (size_t i = 0; i < front && !IsDone(open_[i].bound.least_seconds); ++i) {
-      if (!open_[i].is_tight) loose.push_back(&open_[i]);
+      if (open_[i].bound.is_loose) {
+        loose.push_back(&open_[i]);
+      } else if (!open_[i].is_tight) {
+        slack.push_back(&open_[i]);
+      }
     }
-    if (loose.empty()) return;
-    ForAll(loose.size(), context_.threads, [&](size_t i) { Tighten(*loose[i]); });
+    if (!loose.empty()) {
+      if (!MakeExact(loose)) return;
+      DropImpossible();
+      continue;
+    }
+    if (slack.empty()) return;
+    ForAll(slack.size(), context_.threads, [&](size_t i) { Tighten(*slack[i]); });
   }
 }
 
@@ -314,7 +389,7 @@ void Searcher::SimulateInOrder() {
     Report();
     if (open_.empty() || IsDone(open) || Stops()) break;
     const std::vector<Open> round = TakeRound();
-    std::vector<TriedPlan> tried = TryAll(round);
+    std::vector<TriedPlan> tried = TryAll(round, /*gives_up=*/true);
     for (size_t i = 0; i < round.size(); ++i) Add(std::move(tried[i]), round[i]);
   }
 }
@@ -351,7 +426,6 @@ bool Searcher::FinishPlans() {
 absl::StatusOr<SearchResult> Searcher::Run() {
   const bool prepared = bounds_.Prepare(options_.stop);
   result_.space = bounds_.plans();
-  result_.profiles = bounds_.profiles();
   result_.dimensions = space_.dimensions();
   if (result_.space == 0) {
     return absl::InvalidArgumentError(

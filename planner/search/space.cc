@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -180,6 +181,21 @@ absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) 
   return settings;
 }
 
+// Schedules with backwards in two halves.
+absl::flat_hash_set<std::string> SplitSchedules() {
+  absl::flat_hash_set<std::string> names;
+  for (const ScheduleEntry& entry : weft::Schedules()) {
+    const absl::StatusOr<PipelineSchedule> example = BuildSchedule(entry, {.ranks = 2, .microbatches = 4});
+    if (!example.ok()) continue;
+    const bool splits = std::any_of(example->order.begin(), example->order.end(), [](const std::vector<Slot>& order) {
+      return std::any_of(order.begin(), order.end(),
+                         [](const Slot& slot) { return slot.kind == SlotKind::kBackwardInput; });
+    });
+    if (splits) names.emplace(entry.name);
+  }
+  return names;
+}
+
 bool ScheduleIsFixed(const Plan& plan) {
   return !plan.schedule().name().empty() || !plan.schedule().definition().empty();
 }
@@ -191,7 +207,10 @@ std::vector<std::string> DimensionNames() {
           std::string(kMicrobatchName),
           std::string(kScheduleName),
           "zero",
+          "zero-group",
+          "reshard",
           "sequence-parallel",
+          "between-halves",
           "recompute",
           "offload"};
 }
@@ -211,7 +230,7 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
     return absl::NotFoundError(
         absl::StrCat("no dimension is called ", Quoted(excluded), "; known: ", absl::StrJoin(names, ", ")));
   }
-  using Predicate = bool (*)(const Recipe&, const Plan&);
+  using Predicate = std::function<bool(const Recipe&, const Plan&)>;
   using Copy = void (*)(const Recipe&, const Plan&, Recipe*, Plan*);
   const auto is_excluded = [&](absl::string_view name) {
     return std::find(options.excluded.begin(), options.excluded.end(), name) != options.excluded.end();
@@ -257,13 +276,49 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
                            }));
   WEFT_RETURN_IF_ERROR(add("zero", plan.has_zero(), {"", "zero.stage=1", "zero.stage=2", "zero.stage=3"}, HasReplicas,
                            nullptr, [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             const Zero before = plan->zero();
                              plan->clear_zero();
-                             if (from.has_zero()) *plan->mutable_zero() = from.zero();
+                             if (from.zero().stage() == 0) return;
+                             *plan->mutable_zero() = before;
+                             plan->mutable_zero()->set_stage(from.zero().stage());
                            }));
+  // Groups within nodes: only a reduced gradient then crosses them.
+  std::vector<std::string> groups = {""};
+  for (const int64_t size : Divisors(cluster.devices_per_node())) {
+    if (size > 1 && devices > cluster.devices_per_node()) groups.push_back(absl::StrCat("zero.group=", size));
+  }
+  const auto shards = [](const Recipe& recipe, const Plan& plan) {
+    return HasReplicas(recipe, plan) && plan.zero().stage() >= 1;
+  };
+  const auto group_divides = [](const Recipe&, const Plan& plan) {
+    const int64_t group = plan.zero().group(), data = AxisSize(plan.mesh(), "data");
+    return group == 0 || (group < data && data % group == 0);
+  };
+  WEFT_RETURN_IF_ERROR(add("zero-group", plan.has_zero() || options.under_runtime, std::move(groups), shards,
+                           group_divides, [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             if (plan->has_zero()) plan->mutable_zero()->set_group(from.zero().group());
+                           }));
+  WEFT_RETURN_IF_ERROR(add(
+      "reshard", plan.has_zero() || options.under_runtime, {"", "zero.reshard=AFTER_BACKWARD", "zero.reshard=NEVER"},
+      [](const Recipe& recipe, const Plan& plan) { return HasReplicas(recipe, plan) && plan.zero().stage() == 3; },
+      nullptr,
+      [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+        if (!plan->has_zero()) return;
+        plan->mutable_zero()->set_reshard(from.zero().reshard());
+        *plan->mutable_zero()->mutable_kept_layers() = from.zero().kept_layers();
+      }));
   WEFT_RETURN_IF_ERROR(add("sequence-parallel", plan.sequence_parallel(), {"", "sequence_parallel=true"}, HasTensorAxis,
                            nullptr, [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
                              plan->set_sequence_parallel(from.sequence_parallel());
                            }));
+  WEFT_RETURN_IF_ERROR(add(
+      "between-halves", plan.between_halves() != OWN_ROWS || options.under_runtime,
+      {"", "between_halves=GATHERED_ROWS", "between_halves=EVERYTHING"},
+      [split = SplitSchedules()](const Recipe&, const Plan& plan) {
+        return plan.sequence_parallel() && split.contains(plan.schedule().name());
+      },
+      nullptr,
+      [](const Recipe&, const Plan& from, Recipe*, Plan* plan) { plan->set_between_halves(from.between_halves()); }));
   std::vector<std::string> recompute = {"recompute.mode=FIT"};
   // A framework chooses the form of its attention itself.
   if (plan.attention() == FUSED && !options.under_runtime) {

@@ -4,6 +4,7 @@
 #define WEFT_PLANNER_SEARCH_SPACE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,15 +32,15 @@ struct Dimension {
   std::string name;
   std::vector<Choice> choices;
   // Whether the dimension matters for a plan with choices in all dimensions before this one; null = always.
-  bool (*matters)(const Recipe& recipe, const Plan& plan) = nullptr;
+  std::function<bool(const Recipe& recipe, const Plan& plan)> matters = nullptr;
   // Whether a plan with the choices up to this dimension may be in the space; null = always.
-  bool (*allowed)(const Recipe& recipe, const Plan& plan) = nullptr;
+  std::function<bool(const Recipe& recipe, const Plan& plan)> allowed = nullptr;
   // Gives a plan the fields that another plan has in this dimension, and clears what was derived from the old ones.
   void (*copy)(const Recipe& from_recipe, const Plan& from, Recipe* recipe, Plan* plan) = nullptr;
 };
 
 // The index of the choice in each dimension.
-using ChoiceIndices = absl::InlinedVector<uint16_t, 10>;
+using ChoiceIndices = absl::InlinedVector<uint16_t, 12>;
 
 struct SpaceOptions {
   // What the user fixes: a field that is set here is in every plan of the space.

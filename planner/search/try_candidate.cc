@@ -9,15 +9,20 @@
 #include "compiler/inputs/plan_inputs.h"
 #include "planner/compile.h"
 #include "planner/evaluate.h"
+#include "planner/live_bytes.h"
 #include "proto/util/status.h"
 
 namespace weft::planner {
 namespace {
 
-// Recomputes the first counts[p] layers of each pipe rank p.
-void RecomputeFirst(const std::vector<std::vector<int32_t>>& layers, const std::vector<int>& counts, Plan& plan) {
+// The first counts[p] layers of each pipe rank p.
+std::set<int32_t> FirstLayers(const std::vector<std::vector<int32_t>>& layers, const std::vector<int>& counts) {
   std::set<int32_t> chosen;
   for (size_t p = 0; p < layers.size(); ++p) chosen.insert(layers[p].begin(), layers[p].begin() + counts[p]);
+  return chosen;
+}
+
+void RecomputeLayers(const std::set<int32_t>& chosen, Plan& plan) {
   plan.mutable_recompute()->Clear();
   if (chosen.empty()) return;
   plan.mutable_recompute()->set_mode(Recompute::LAYERS);
@@ -64,6 +69,11 @@ TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
     found.device_bytes = *std::max_element(made.rank_bytes.begin(), made.rank_bytes.end());
     found.report = std::move(made.report);
     tried.fits = found.device_bytes <= context.capacity && (context.runtime != nullptr || made.fits);
+    if (!tried.fits && quickly && context.runtime == nullptr) {
+      const auto& templates = made.program.templates();
+      tried.may_fit = std::all_of(templates.begin(), templates.end(),
+                                  [&](const Template& t) { return FullestMoment(t) <= context.capacity; });
+    }
     return absl::OkStatus();
   };
   tried.status = run();
@@ -87,14 +97,15 @@ TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan) {
 }
 
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
-                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound) {
+                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound,
+                       const std::function<bool(const std::set<int32_t>&)>& is_slower) {
   plan.least_seconds = bound.least_seconds;
   plan.least_bytes = bound.least_bytes;
   plan.estimated_seconds = bound.estimated_seconds;
   plan.plan.mutable_partition()->mutable_layers_per_stage()->Assign(layers_per_stage.begin(), layers_per_stage.end());
   const auto run = [&](const FoundPlan& exact) {
     TriedPlan tried = Run(context, exact, /*quickly=*/true);
-    if (tried.status.ok() && !tried.fits && context.runtime == nullptr) tried = TryAsItIs(context, exact);
+    if (tried.status.ok() && !tried.fits && tried.may_fit) tried = TryAsItIs(context, exact);
     return tried;
   };
   if (plan.plan.recompute().mode() != Recompute::FIT) return run(plan);
@@ -107,7 +118,13 @@ TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const Sched
   std::vector<int64_t> before;
   std::vector<int> counts_before;
   while (true) {
-    RecomputeFirst(layers, counts, plan.plan);
+    const std::set<int32_t> chosen = FirstLayers(layers, counts);
+    if (is_slower != nullptr && is_slower(chosen)) {
+      TriedPlan tried{.found = std::move(plan)};
+      tried.is_slower = true;
+      return tried;
+    }
+    RecomputeLayers(chosen, plan.plan);
     TriedPlan tried = run(plan);
     if (!tried.status.ok() || tried.fits) return tried;
     // By how much the bytes of a rank fell with each layer that was added, or a guess.
@@ -118,6 +135,8 @@ TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const Sched
       const int64_t over = bytes[p] - context.capacity;
       if (over <= 0 || counts[p] == static_cast<int>(layers[p].size())) continue;
       int64_t more = (static_cast<int64_t>(layers[p].size()) - counts[p] + 3) / 4;
+      const auto of_all = static_cast<int64_t>(layers[p].size()) * over;
+      if (bound.recomputable_bytes[p] > 0) more = std::max<int64_t>(1, of_all / bound.recomputable_bytes[p]);
       if (!before.empty() && counts[p] > counts_before[p] && before[p] > bytes[p]) {
         const int64_t of_layer = (before[p] - bytes[p]) / (counts[p] - counts_before[p]);
         more = (over + of_layer - 1) / std::max<int64_t>(1, of_layer);

@@ -3,6 +3,8 @@
 #define WEFT_PLANNER_SEARCH_TRY_CANDIDATE_H_
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,10 @@ struct TriedPlan {
   // By pipe rank.
   std::vector<int64_t> rank_bytes = {};
   bool fits = false;
+  // Arenas of another order could be low enough.
+  bool may_fit = false;
+  // It was given up, because it recomputes too much.
+  bool is_slower = false;
 };
 
 // Tries `plan`, whose recipe and plan are set, with all choices that it leaves open made as the compiler makes them.
@@ -50,12 +56,14 @@ struct TriedPlan {
 TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan);
 
 // Tries `plan`, whose recipe, plan and candidate are set. With recompute FIT, each pipe rank recomputes the first of
-// its layers: as few as `bound` allows, then more on the ranks that do not fit.
+// its layers: as few as `bound` allows, then more on the ranks that do not fit. `is_slower`, if not null, says whether
+// a plan of which each rank recomputes at least a share of its layers is too slow to go on.
 //
 // Arenas may be somewhat higher than those of weft compile, unless the plan fits only with low ones, and there may be
 // no evaluation program. The times are the same.
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
-                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound);
+                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound,
+                       const std::function<bool(const std::set<int32_t>&)>& is_slower);
 
 // The program of a plan that was tried, whose arenas may be higher than those of weft compile. Its times are the same.
 absl::StatusOr<Program> ProgramOf(const SearchContext& context, const FoundPlan& plan);
