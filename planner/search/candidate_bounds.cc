@@ -19,7 +19,7 @@
 namespace weft::planner {
 namespace {
 
-// The plan with all layers recomputed, if the memory decides how many are; else nothing.
+// Returns the plan with all layers recomputed if its mode is FIT, else nullopt.
 std::optional<Plan> AllRecomputed(const Plan& plan) {
   if (plan.recompute().mode() != Recompute::FIT) return std::nullopt;
   Plan recomputed = plan;
@@ -40,7 +40,8 @@ bool OrderFollowsCosts(const PlanSchedule& schedule) {
   return schedule.definition().empty() && entry.ok() && ((*entry)->takes & kTakesWaves) != 0;
 }
 
-// Whatever the order, a rank holds one microbatch of a stage when it runs a backward of the stage.
+// Replaces the moments by what holds in any order: a rank holds one microbatch of a stage when it runs a backward of
+// the stage.
 void ForgetOrder(ScheduleShape* shape) {
   shape->held.assign(shape->held.size(), {});
   for (const std::vector<int>& lane : shape->placement) {
@@ -50,8 +51,8 @@ void ForgetOrder(ScheduleShape* shape) {
   }
 }
 
-// Picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot tell. The time
-// to start it is left out, so that the sum of several short ones is not exceeded.
+// Returns the picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot
+// tell. The start-up time is left out, so that the result bounds several short all-reduces too.
 double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const CollectiveEntry& algorithm) {
   constexpr int64_t kElements = int64_t{1} << 26;
   sim::GroupForm form(mesh.axes_size());
@@ -67,7 +68,8 @@ double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const Collect
   return static_cast<double>(std::max<int64_t>(0, twice->occupancy.ps - once->occupancy.ps)) / (4.0 * kElements);
 }
 
-// The question that a profile answers, apart from the context of the search.
+// Returns the key of a profile in the cache. It has everything that the profile depends on, except the context of the
+// search.
 std::string CacheKey(const Recipe& recipe, const std::string& profile_key, bool split, bool sharded) {
   Recipe other = recipe;
   // Profiles have one microbatch.
@@ -92,7 +94,7 @@ CandidateBounds::CandidateBounds(const SearchContext& context, const Space& spac
 CandidateBounds::Shape CandidateBounds::MakeShape(const PlanSchedule& schedule, int64_t ranks,
                                                   int64_t microbatches) const {
   const int64_t layers = runs_.back().first + runs_.back().layers;
-  // A quick check before long lists are built.
+  // Check this before long lists are built.
   const int64_t stages = ranks * std::max(1, schedule.virtual_stages()) * std::max(1, 2 * schedule.waves());
   const auto too_many = [&](int64_t count) {
     return absl::InvalidArgumentError(

@@ -30,11 +30,11 @@ class CandidateBounds {
   // `context` and `space` are borrowed.
   CandidateBounds(const SearchContext& context, const Space& space);
 
-  // Builds the schedules and profiles of all plans of the space. Returns false if `stop` ended it early; then nothing
-  // else may be called.
+  // Builds the schedules and profiles of all plans of the space. Returns false if `stop` ended it early; then only
+  // plans() and profiles() may be called.
   bool Prepare(const std::function<bool()>& stop);
 
-  // Plans of the space, and profiles that they need.
+  // Number of plans in the space, and of profiles that they need.
   int64_t plans() const { return plans_; }
   int64_t profiles() const { return static_cast<int64_t>(profiles_.size()); }
 
@@ -44,11 +44,13 @@ class CandidateBounds {
   // blocks do not compile.
   absl::StatusOr<PlanBound> Bound(const Recipe& recipe, const Plan& plan);
 
-  // The rest is for plans for which Bound succeeded. These calls may run at the same time as each other, but not as
-  // Bound. Tighten is TightenBound (plan_bound.h).
+  // Call the functions below only for plans for which Bound succeeded. Several threads may call them at the same time,
+  // but not while Bound runs. Tighten calls TightenBound (plan_bound.h) unless the order of the schedule depends on the
+  // costs of its slots.
   absl::Status Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound) const;
   const absl::StatusOr<ScheduleShape>& ShapeOf(const Recipe& recipe, const Plan& plan) const;
-  // Layers of each stage: the plan's own, or the runtime's, or those whose slowest stage is as fast as possible.
+  // Returns the number of layers of each stage: as the plan says, else as the runtime cuts the model, else so that the
+  // slowest stage is as fast as possible.
   const std::vector<int32_t>& CutOf(const Recipe& recipe, const Plan& plan) const;
 
  private:
