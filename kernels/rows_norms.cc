@@ -19,7 +19,8 @@ constexpr KernelRow kRows[] = {
      .outputs = {{"y", "[rows,d]"}, kMean, kRstd},
      .attributes = {kEpsilon},
      .calibrated = true,
-     .result = "y = (x - mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon), with the biased variance of the row"},
+     .result = "y = (x - mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon), with the biased variance of the row; "
+               "mean and rstd are FP32 or FP64"},
     {.kernel = LAYER_NORM_BACKWARD,
      .inputs = {{"dy", "[rows,d]"}, {"x", "@[rows,d]"}, {"gamma", "[d]"}, kMean, kRstd},
      .outputs = {Acc({"dx", "[rows,d]"})},
@@ -36,7 +37,7 @@ constexpr KernelRow kRows[] = {
      .outputs = {{"y", "[rows,d]"}, kRstd},
      .attributes = {kEpsilon},
      .calibrated = true,
-     .result = "rstd = 1/√(mean(x²) + epsilon), y = x·rstd·gamma"},
+     .result = "y = x·rstd·gamma, rstd = 1/√(mean(x²) + epsilon); rstd is FP32 or FP64"},
     {.kernel = RMS_NORM_BACKWARD,
      .inputs = {{"dy", "[rows,d]"}, {"x", "@[rows,d]"}, {"gamma", "[d]"}, kRstd},
      .outputs = {Acc({"dx", "[rows,d]"})},

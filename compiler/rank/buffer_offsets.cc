@@ -33,10 +33,10 @@ ArenaItem Lifetime(const TemplateOrder& known, const Transient& transient) {
   return item;
 }
 
-// Returns the lifetime of a transient if there is no static order. All actions that are in one queue only count as
-// moment 0. Actions that are in both queues have moments 1, 2, … of their own. A buffer that an action of both queues
-// writes lives until its last action, if that is in both queues too, else to the end. Any other buffer lives at moment
-// 0 only if its last action is a microbatch's, else from moment 0 to the end.
+// Returns the lifetime of a transient if there is no static order. Actions that are in both queues have moments 1, 2, …
+// of their own; all other actions count as moment 0. A buffer that an action of both queues writes lives until its last
+// action, if that is in both queues too, else to the end. Any other buffer lives at moment 0 only if its last action is
+// a microbatch's, else from moment 0 to the end.
 ArenaItem DynamicLifetime(const TemplateOrder& known, const Transient& transient) {
   const RepetitionOrder& order = known.order;
   ArenaItem item;

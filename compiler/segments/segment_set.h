@@ -90,7 +90,7 @@ struct StageIndex {
 // Indices of a pipe rank's segments into SegmentSet.segments, -1 if the rank has no such segment.
 struct RankIndex {
   int grad_norm = -1;
-  // -1 also if the optimizer step itself clips, because the loss is scaled.
+  // -1 if gradients are not clipped, or if the loss is scaled: then the optimizer step clips.
   int scale_gradients = -1;
   int optimizer_step = -1;
 };

@@ -75,7 +75,7 @@ class RuntimeSteps {
 
  private:
   absl::StatusOr<Time> OnDevice(const Use& use, const Cluster& cluster, const CostOptions& options) const;
-  // Returns the cost of one launch, whose steps, if several are joined, are `step` (AsOneStep).
+  // Returns the cost of one launch. If the launch joins several steps, `step` stands for all of them (AsOneStep).
   absl::StatusOr<Time> LaunchCost(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                   const CostOptions& options) const;
   // Returns the cost of a launch of the step's kernel, with the casts of its factors. LaunchCost also handles weight
