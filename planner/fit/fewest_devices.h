@@ -8,8 +8,8 @@
 
 namespace weft::planner {
 
-// Tries 1, 2, 4, … devices of one node, and then whole nodes. For each number, tries all meshes x · data · pipe that use
-// these devices, with x inside a node. Axes that options.plan states keep their sizes.
+// Tries 1, 2, 4, … devices of one node, and then whole nodes. For each number, tries all meshes x · data · pipe that
+// use these devices, with x inside a node. Axes that options.plan states keep their sizes.
 //
 // Each mesh is tried with the settings that save most memory: ZeRO 3, all layers recomputed, microbatches of one
 // sequence, sequence parallelism. Settings that options.plan and options.recipe state stay as they are. The result is
