@@ -178,8 +178,8 @@ class Search {
       return refusal_.ok() ? absl::InvalidArgumentError("no mesh has the axes that the plan fixes") : refusal_;
     }
     return absl::ResourceExhaustedError(absl::StrCat(
-        "no number of devices of ", Quoted(in_.cluster.name()), " fits: nearest is a plan on ", nearest_ranks_,
-        " devices, which takes ", BytesText(nearest_), " of ", BytesText(estimator_.capacity()),
+        "no number of devices of ", Quoted(in_.cluster.name()), " is enough; the nearest plan is on ", nearest_ranks_,
+        " devices and takes ", BytesText(nearest_), " of ", BytesText(estimator_.capacity()),
         " on each; use shorter sequences (--set seq=N), or fix fewer settings of the plan"));
   }
 

@@ -59,7 +59,7 @@ struct RunCosts {
 struct BlockProfile {
   // In model order, all layers of the model.
   std::vector<RunCosts> runs;
-  // What a stage with one layer of every run saves compared with one stage per layer: steps of two layers may be one
+  // Savings of a stage with one layer of every run, compared with one stage per layer: steps of two layers may be one
   // launch, and two layers may share a parameter.
   LayerCosts saved_by_joining;
   // The smallest messages from one stage to the next, and back.

@@ -1,5 +1,5 @@
-// What a search over numbers of devices or memory limits minimizes. All plans train the same tokens in an iteration, so
-// the costs of iterations can be compared.
+// The costs that a search over numbers of devices or memory limits can minimize. All plans train the same tokens in an
+// iteration, so the costs of iterations can be compared.
 #ifndef WEFT_PLANNER_SEARCH_OBJECTIVE_H_
 #define WEFT_PLANNER_SEARCH_OBJECTIVE_H_
 

@@ -20,7 +20,7 @@ struct ScheduleShape {
   std::vector<std::vector<int>> placement;
   // microbatches[lane] = number of microbatches that run through the lane.
   std::vector<int64_t> microbatches = {};
-  // What a rank holds while it runs a backward of `stage`, or the input half of one.
+  // The microbatches that a rank holds while it runs a backward of `stage`, or the input half of one.
   struct Held {
     int stage = 0;
     // Pairs (stage, number of microbatches). `saved` counts the microbatches whose activations are kept.

@@ -43,7 +43,7 @@ struct Dimension {
 using ChoiceIndices = absl::InlinedVector<uint16_t, 10>;
 
 struct SpaceOptions {
-  // What the user fixes: a field that is set here is in every plan of the space.
+  // The fields that the user fixes. A field that is set here is in every plan of the space.
   Recipe recipe;
   Plan plan;
   // Number of devices that every plan uses; 0 = all of the cluster.

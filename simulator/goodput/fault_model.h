@@ -1,4 +1,4 @@
-// How much of its time a job trains if it is interrupted again and again: the closed form.
+// Computes in closed form how much of its time a job trains if it is interrupted again and again.
 //
 // Between two checkpoints the job trains for `interval` seconds. Interruptions come at random with a constant rate
 // (exponentially distributed times, mean M). After one, the job starts again, which takes `restart_seconds`, and
