@@ -70,7 +70,7 @@ class Shortener {
 
  private:
   static constexpr int32_t kMostPeriod = 12;
-  // Layers that are compiled at least. Gathers that run ahead need one more.
+  // At least this many layers of a run are compiled, if the stage has them. Gathers that run ahead need one more.
   int32_t most_ = 2;
   // Periods in layers: for a stage with layers of one run, and for a stage with layers of several runs.
   int32_t every_ = 1;

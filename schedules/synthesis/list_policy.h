@@ -23,7 +23,7 @@ struct ListPolicy {
   std::vector<int> in_flight = {};
 };
 
-// Problem: an order of a graph's slots that runs, within the memory cap.
+// Problem: find an order of a graph's slots that runs, within the memory cap.
 // Method:  parameterized active schedules. Of all slots whose inputs are scheduled, take the one that could end first.
 //          On its rank, among the slots that could start before it ends (before a share `look_ahead` of that), schedule
 //          the one of the highest priority. A forward is held back if the microbatches in flight could then not finish

@@ -42,7 +42,7 @@ struct TimeShares {
   double useful = 0;
   // Stops for checkpoints that the job does not repeat either.
   double saving = 0;
-  // Training and stops after the last checkpoint before an interruption, which the job repeats.
+  // Training and stops between the last checkpoint and an interruption, which the job repeats.
   double repeated = 0;
   double restarting = 0;
   double waiting = 0;
