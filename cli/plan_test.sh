@@ -94,7 +94,7 @@ assert report["plans"][0]["settings"] == best["run"]["settings"]
 END
 expect 0 '^  .* tokens/J ' plan "${priced[@]}" --objective=energy
 expect 0 '^ +2 .* MiB ' plan "${tiny[@]}" --memory-front
-expect 1 '^weft plan: --memory-front: it is for one number of devices' plan "${range[@]}" --memory-front
+expect 1 '^weft plan: --memory-front: it searches for one number of devices' plan "${range[@]}" --memory-front
 expect 2 "--gpus='8..4': expected a number or a range" plan "${tiny[@]:0:2}" --gpus=8..4
 expect 2 "--gpus='x': expected a number or a range" plan "${tiny[@]:0:2}" --gpus=x
 

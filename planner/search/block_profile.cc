@@ -18,7 +18,7 @@
 namespace weft::planner {
 namespace {
 
-// The fields of a plan that change what a layer costs on one replica.
+// Returns the plan with only the fields that change what a layer costs on one replica.
 Plan ProfiledPlan(const Plan& plan) {
   Plan profiled = plan;
   profiled.clear_schedule();
@@ -27,7 +27,7 @@ Plan ProfiledPlan(const Plan& plan) {
   profiled.clear_offload();
   profiled.clear_gradient_bucket_bytes();
   profiled.clear_transfer_placement();
-  // A profile's pipeline has few stages, which an order of all messages may block.
+  // An order of all messages may block a pipeline with as few stages as a profile's.
   profiled.clear_transfer_order();
   profiled.clear_group_transfers();
   profiled.clear_step_barrier();
@@ -41,7 +41,7 @@ Plan ProfiledPlan(const Plan& plan) {
   return profiled;
 }
 
-// A runtime without the times of its host: they depend on how many layers a stage has, and may be hidden.
+// Returns the runtime without its host times, which depend on how many layers a stage has, and may be hidden.
 std::optional<Runtime> WithoutHost(const Runtime* runtime) {
   if (runtime == nullptr) return std::nullopt;
   Runtime changed = *runtime;
@@ -66,7 +66,7 @@ struct Measured {
   int64_t gradient_bytes = 0;
 };
 
-// Costs of the layers on each pipe rank, from the trace of one microbatch.
+// Returns the costs of the layers on each pipe rank, from the trace of one microbatch.
 absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
   WEFT_RETURN_IF_ERROR(made.trace.status());
   const Program& program = made.program;
@@ -134,7 +134,7 @@ absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
   return measured;
 }
 
-// The fewest bytes that a rank sends in this direction in one message.
+// Returns the bytes of the smallest message in this direction; 0 = there is no message.
 int64_t SmallestMessage(const Program& program, Direction direction) {
   int64_t smallest = std::numeric_limits<int64_t>::max();
   for (const Template& t : program.templates()) {
@@ -202,7 +202,7 @@ absl::StatusOr<Measured> Measure(const ProfileRequest& request, const Form& form
   return measured;
 }
 
-// The fields of LayerCosts that add up over layers: of microbatches, and of the optimizer step.
+// Fields of LayerCosts that add up over layers: per microbatch, and per optimizer step.
 constexpr std::array kOfMicrobatch = {&LayerCosts::forward,
                                       &LayerCosts::backward,
                                       &LayerCosts::backward_input,
@@ -227,7 +227,8 @@ LayerCosts Difference(const LayerCosts& larger, const LayerCosts& smaller) {
   return difference;
 }
 
-// Takes the halves of the backward from a profile with split backwards, everything else from one with whole backwards.
+// Copies the costs of the halves of a backward to `costs`. `halves` was measured with split backwards, `costs` with
+// whole ones.
 void AddHalves(const LayerCosts& halves, LayerCosts& costs) {
   costs.backward_input = halves.backward_input;
   costs.backward_weight = halves.backward_weight;
@@ -329,7 +330,8 @@ absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {
   }
   profile.activation_bytes = two.activation_bytes;
   profile.gradient_bytes = two.gradient_bytes;
-  // Weights that are gathered over z wait in a short segment for gathers that a longer one has begun before.
+  // In the short segments of a profile, steps wait for gathers over z that a longer segment would have begun earlier.
+  // So these waits do not count.
   const bool waits_count = AxisSize(request.plan.mesh(), "z") == 1;
   LayerCosts all, all_busy;
   for (size_t i = 0; i < request.runs.size(); ++i) {
@@ -350,7 +352,7 @@ absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {
   if (request.runs.size() == 1) return profile;
   WEFT_ASSIGN_OR_RETURN(const Measured joined, measure({.joined = true}));
   profile.saved_by_joining = Difference(all, joined.ranks[0]);
-  // A joined stage also waits for collectives between the runs, which hides what it saves.
+  // A joined stage also waits for collectives between the runs. Times with these waits would hide what joining saves.
   const LayerCosts saved = Difference(all_busy, joined.busy[0]);
   for (const auto time : kTimes) profile.saved_by_joining.*time = saved.*time;
   return profile;

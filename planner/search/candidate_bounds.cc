@@ -32,7 +32,8 @@ bool OrderFollowsCosts(const PlanSchedule& schedule) {
   return schedule.definition().empty() && entry.ok() && ((*entry)->takes & kTakesWaves) != 0;
 }
 
-// Whatever the order, a rank holds one microbatch of a stage when it runs a backward of the stage.
+// Replaces the moments by what holds in any order: a rank holds one microbatch of a stage when it runs a backward of
+// the stage.
 void ForgetOrder(ScheduleShape* shape) {
   shape->held.assign(shape->held.size(), {});
   for (const std::vector<int>& lane : shape->placement) {
@@ -42,8 +43,8 @@ void ForgetOrder(ScheduleShape* shape) {
   }
 }
 
-// Picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot tell. The time
-// to start it is left out, so that the sum of several short ones is not exceeded.
+// Returns the picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot
+// tell. The start-up time is left out, so that the result bounds several short all-reduces too.
 double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const CollectiveEntry& algorithm) {
   constexpr int64_t kElements = int64_t{1} << 26;
   sim::GroupForm form(mesh.axes_size());
@@ -72,7 +73,7 @@ CandidateBounds::CandidateBounds(const SearchContext& context, const Space& spac
 CandidateBounds::Shape CandidateBounds::MakeShape(const PlanSchedule& schedule, int64_t ranks,
                                                   int64_t microbatches) const {
   const int64_t layers = profiles_.runs().back().first + profiles_.runs().back().layers;
-  // A quick check before long lists are built.
+  // Check this before long lists are built.
   const int64_t stages = ranks * std::max(1, schedule.virtual_stages()) * std::max(1, 2 * schedule.waves());
   const auto too_many = [&](int64_t count) {
     return absl::InvalidArgumentError(

@@ -33,14 +33,14 @@ class CandidateBounds {
   CandidateBounds(const SearchContext& context, const Space& space);
 
   // Builds the schedules of all plans of the space, and the profiles from which all bounds follow (profile_store.h).
-  // Returns false if `stop` ended it early; then nothing else may be called.
+  // Returns false if `stop` ended it early; then only plans() may be called.
   bool Prepare(const std::function<bool()>& stop);
 
   // Makes the profiles of some plans of the space, whose bounds are then no longer loose. Returns false if `stop` ended
   // it early; then some of the profiles are made.
   bool MakeProfiles(absl::Span<const std::pair<Recipe, Plan>> plans, const std::function<bool()>& stop);
 
-  // Plans of the space.
+  // Number of plans in the space.
   int64_t plans() const { return plans_; }
 
   // The functions below take recipes and plans of the space.
@@ -49,12 +49,14 @@ class CandidateBounds {
   // blocks do not compile.
   absl::StatusOr<PlanBound> Bound(const Recipe& recipe, const Plan& plan);
 
-  // The rest is for plans for which Bound succeeded. These calls may run at the same time as each other, but not as
-  // Bound. Tighten is TightenBound (plan_bound.h).
+  // Call the functions below only for plans for which Bound succeeded. Several threads may call them at the same time,
+  // but not while Bound runs. Tighten calls TightenBound (plan_bound.h) unless the order of the schedule depends on the
+  // costs of its slots.
   absl::Status Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound,
                        const std::set<int32_t>* recomputed = nullptr) const;
   const absl::StatusOr<ScheduleShape>& ShapeOf(const Recipe& recipe, const Plan& plan) const;
-  // Layers of each stage: the plan's own, or the runtime's, or those whose slowest stage is as fast as possible.
+  // Returns the number of layers of each stage: as the plan says, else as the runtime cuts the model, else so that the
+  // slowest stage is as fast as possible.
   const std::vector<int32_t>& CutOf(const Recipe& recipe, const Plan& plan) const;
 
  private:

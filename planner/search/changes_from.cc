@@ -27,9 +27,9 @@ class Changes {
   using DimensionSet = uint32_t;
 
   void ApplyChanges(DimensionSet set, Recipe* recipe, Plan* plan) const;
-  // Whether each dimension of the set makes a difference for the plan with these changes.
+  // Returns true if each dimension of the set matters for the plan with these changes.
   bool AllMatter(DimensionSet set) const;
-  // The dimensions in which the plans differ.
+  // Returns the dimensions in which the user's plan and the best plan differ.
   std::vector<size_t> Differing() const;
   ChangedPlan TryChanges(DimensionSet set) const;
 
@@ -38,7 +38,7 @@ class Changes {
   const Recipe& recipe_;
   const Plan& plan_;
   const FoundPlan& best_;
-  // Before the stage cut and the recomputed layers were chosen.
+  // The best plan before the stage cut and the recomputed layers were chosen.
   Recipe best_recipe_;
   Plan best_plan_;
 };
@@ -109,7 +109,7 @@ absl::StatusOr<ChangesFrom> Changes::Find(const std::function<bool()>& stop) {
   const double wanted = tried.fits ? best + (1 - kMostOfTheGain) * gain : best * (1 + kNearTheBest);
   if (tried.fits && gain <= 0) return changes;
   const std::vector<size_t> differing = Differing();
-  // All sets of 1 dimension, then of 2, and so on.
+  // Try all sets of 1 dimension, then of 2, and so on.
   for (size_t size = 1; size <= differing.size() && changes.change.dimensions.empty(); ++size) {
     std::vector<DimensionSet> sets;
     for (DimensionSet chosen = 1; chosen < DimensionSet{1} << differing.size(); ++chosen) {

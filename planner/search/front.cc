@@ -14,7 +14,7 @@ int64_t DevicesOf(const Cluster& cluster, const SearchOptions& options) {
   return options.space.devices > 0 ? options.space.devices : cluster.nodes() * cluster.devices_per_node();
 }
 
-// A result without plans.
+// Returns a result without plans that has the error as its refusal.
 SearchResult Refused(const absl::Status& status) {
   SearchResult result;
   result.refusal = std::string(status.message());
@@ -33,12 +33,12 @@ void AddPoint(const ModelGraph& model, const Cluster& cluster, SearchResult resu
     if (cost.ok()) {
       point.cost = *cost;
     } else {
-      // For example, the job would be interrupted too often.
+      // The objective refuses the plan, for example because the job would be interrupted too often.
       point.result = Refused(cost.status());
     }
   }
   front->points.push_back(std::move(point));
-  // The lowest cost, and without plans the end.
+  // Find the lowest cost. If no point has a plan, `best` is the number of points.
   front->best = front->points.size();
   for (size_t i = front->points.size(); i-- > 0;) {
     const FrontPoint& at = front->points[i];

@@ -14,18 +14,18 @@ namespace weft::planner {
 namespace {
 
 // The part of the gathers and reduce-scatters of ZeRO 2 and 3 that estimates count as exposed. Only the order in which
-// plans are simulated depends on it. Chosen by plans of GPT-3 175B on 1024 A100 (docs/planning.md).
+// plans are simulated depends on it. Chosen from plans of GPT-3 175B on 1024 A100 (docs/planning.md).
 constexpr double kExposedShare = 0.25;
 
 constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
 
-// What a pipe rank does in an iteration, in picoseconds, and holds, in bytes.
+// The times of a pipe rank in an iteration, in picoseconds, and what it holds, in bytes.
 struct RankLoad {
   int64_t fill = kFar;
   int64_t drain = kFar;
   int64_t work = 0;
   int64_t weight_halves = 0;
-  // The optimizer step, as it is estimated and at least.
+  // The optimizer step: an estimate, and a lower bound.
   int64_t step = 0;
   int64_t least_step = 0;
   // Bytes of weights that all microbatches gather, and of gradients that they scatter, over the replicas.
@@ -33,10 +33,10 @@ struct RankLoad {
   double scattered = 0;
   // Additional work if all layers are recomputed.
   int64_t again = 0;
-  // Parameters, gradients, optimizer states; and the gradients alone.
+  // Bytes of parameters, gradients and optimizer states together, and of gradients alone.
   int64_t states = 0;
   int64_t gradients = 0;
-  // kFirst, kLast: the rank holds the first stage, the last one.
+  // Bits: kFirst if the rank holds the first stage, kLast if it holds the last one.
   int ends = 0;
   int stages = 0;
 };
@@ -48,18 +48,18 @@ int64_t BackwardOf(const LayerCosts& costs, const ScheduleShape& shape) {
   return shape.whole_backward ? std::min(costs.backward, halves) : halves;
 }
 
-// The part of a backward that the stage before waits for.
+// Returns the time of the part of a backward that the previous stage waits for.
 int64_t InputOf(const LayerCosts& costs, const ScheduleShape& shape) {
   return shape.split_backward ? std::min(costs.backward_input, costs.backward) : costs.backward;
 }
 
-// What a microbatch keeps at least from its forward to the end of its backward. What is freed after an input half is
-// not counted at all.
+// Returns the bytes that a microbatch keeps at least from its forward to the end of its backward. Bytes that are freed
+// after the input half are not counted at all.
 int64_t SavedOf(const LayerCosts& costs, const ScheduleShape& shape) {
   return shape.split_backward ? std::min(costs.saved_bytes, costs.half_saved_bytes) : costs.saved_bytes;
 }
 
-// What a backward, or the input half of one, needs at least while it runs.
+// Returns the bytes that a backward, or its input half, needs at least while it runs.
 int64_t WorkspaceOf(const LayerCosts& costs, const ScheduleShape& shape) {
   if (!shape.split_backward) return costs.workspace_bytes;
   return shape.whole_backward ? std::min(costs.workspace_bytes, costs.half_workspace_bytes)
@@ -71,7 +71,7 @@ int64_t Divided(int64_t value, int64_t by, bool divides) { return divides ? valu
 // True if gradients are sharded over replicas.
 bool IsSharded(const BoundInputs& in) { return in.plan.zero().stage() >= 2 && ReplicasThatShare(in.plan) > 1; }
 
-// Bytes of an element of a gradient that accumulates.
+// Returns the bytes of an element of a gradient that accumulates.
 double GradientElementBytes(const Plan& plan) {
   const DType type = plan.accumulation() == EXACT ? EXACT192 : plan.precision().grads();
   return static_cast<double>(std::max<int64_t>(1, DTypeBytes(type)));
@@ -82,7 +82,7 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& prof
   int32_t layer = 0;
   for (const int32_t layers : in.layers_per_stage) {
     stages.push_back(profile.CostsOf(layer, layer + layers, IsSharded(in)));
-    // Written in the type that computes, and scattered at the end of the backward.
+    // The backward keeps these gradients in the type of the computation, and scatters them at its end.
     if (in.whole_gradients) {
       const double share =
           static_cast<double>(DTypeBytes(in.plan.precision().compute())) / GradientElementBytes(in.plan);
@@ -96,20 +96,21 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& prof
   return stages;
 }
 
-// The bytes of a gradient's message, relative to the gradient's own, in the narrowest type that could be meant.
+// Returns the bytes of a gradient's message divided by the bytes of the gradient, at most 1.
 double MessageShare(const Plan& plan) {
   return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
 }
 
-// Picoseconds in which the optimizer reads and writes its states once, which it does in any case. Its kernels take
-// longer, but how much longer depends on all tensors of the rank together.
+// Returns a lower bound of the optimizer step: the picoseconds in which it reads and writes its states once. Its
+// kernels take longer, but how much longer depends on all tensors of the rank together.
 int64_t LeastStep(const BoundInputs& in, const LayerCosts& costs) {
   if (!(in.memory_bytes_per_second > 0) || in.plan.offload().optimizer()) return 0;
   const int64_t bytes = 2 * Divided(costs.optimizer_bytes, ReplicasThatShare(in.plan), in.plan.zero().stage() >= 1);
   return static_cast<int64_t>(1e12 * static_cast<double>(bytes) / in.memory_bytes_per_second);
 }
 
-// Picoseconds from the last backward of stage 0 to the next forward of its rank, which takes `step` for the optimizer.
+// Returns the picoseconds from the last backward of stage 0 to the next forward of its rank, whose optimizer step takes
+// `step`.
 int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) {
   const int zero = in.plan.zero().stage();
   const bool shares_all = ReplicasThatShare(in.plan) == AxisSize(in.plan.mesh(), "data");
@@ -118,7 +119,7 @@ int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) 
   return step + static_cast<int64_t>(in.network.sum_ps_per_byte * bytes * (zero == 1 ? 0.5 : 1));
 }
 
-// Bytes of a moment: those that are kept if layers are recomputed or not, and all others.
+// Bytes that a rank holds at a moment: kept activations, and all others.
 struct MomentBytes {
   int64_t kept = 0;
   int64_t others = 0;
@@ -134,7 +135,7 @@ MomentBytes BytesOf(const BoundInputs& in, const ScheduleShape::Held& moment, co
   return bytes;
 }
 
-// What a rank needs at least, and the least share of its layers that it must recompute.
+// The bytes that a rank needs at least, and the least share of its layers that it must recompute.
 struct RankMemory {
   int64_t bytes = 0;
   double share = 0;
@@ -152,7 +153,8 @@ RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<Sch
     if (states + none.kept + none.others > most) memory.recomputable = none.kept - all.kept;
     most = std::max(most, states + none.kept + none.others);
     memory.bytes = std::max(memory.bytes, states + std::min(none.kept + none.others, all.kept + all.others));
-    // If something is recomputed, the workspace is that of recomputing; only what is kept shrinks with the share.
+    // If any layer is recomputed, the workspace is that of recomputing; only the kept activations shrink with the
+    // share.
     const int64_t over = states + all.others + none.kept - in.capacity;
     if (over > 0 && none.kept > all.kept) {
       memory.share = std::max(memory.share, static_cast<double>(over) / static_cast<double>(none.kept - all.kept));
@@ -186,7 +188,7 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
   for (const std::vector<Slot>& order : schedule.order) {
     std::vector<ScheduleShape::Held>& held = shape.held.emplace_back();
     std::map<int, int64_t> saved, gradients;
-    // All pairs, and the most so far.
+    // Microbatches in `saved` and `gradients` together, and the most so far.
     int64_t pairs = 0, most = 0;
     for (const Slot& slot : order) {
       if (slot.kind == SlotKind::kForward) {
@@ -272,7 +274,7 @@ PlanBound BoundOf(const BoundInputs& in) {
   }
   for (RankLoad& load : ranks) {
     const LayerCosts& shared = in.profile.saved_by_joining;
-    // A rank has parts of the optimizer step once, not once for each stage.
+    // A rank runs some parts of the optimizer step once, not once for each stage.
     load.step = std::max<int64_t>(0, load.step - std::max(0, load.stages - 1) * shared.step);
     if (load.ends != kBothEnds || shape.stages == 1) continue;
     // The first and the last layer may share a parameter.
@@ -347,7 +349,7 @@ absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedul
   const int64_t p2p = std::min(in.network.forward_message, in.network.backward_message);
   absl::StatusOr<ScheduleTiming> timing = TimeSchedule(schedule, microbatches, std::move(costs), p2p);
   if (!timing.ok()) return timing.status();
-  // The ends of the last backward of stage 0, whose ranks then update their weights, and of everything.
+  // The end of the last backward of stage 0, whose rank then updates its weights.
   int64_t drained = 0;
   for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
     for (size_t i = 0; i < schedule.order[rank].size(); ++i) {

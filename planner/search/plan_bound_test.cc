@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kForward = 1'000'000, kBackward = 2'000'000, kGiB = int64_t{1} << 30;
 
-// `layers` equal layers, and nothing else.
+// Returns the profile of a model of `layers` equal layers, and nothing else.
 BlockProfile Layers(int32_t layers) {
   const LayerCosts layer = {.forward = kForward,
                             .backward = kBackward,
@@ -83,7 +83,7 @@ TEST(PlanBound, Is1F1BsClosedForm) {
 }
 
 TEST(PlanBound, IsInterleavedsClosedForm) {
-  // P - 1 stages of fill and drain, each a half of a rank's work on a microbatch.
+  // Fill and drain cross P - 1 stages. A stage is half of a rank's work on a microbatch.
   const double seconds = (2 * 16 + 3) * (kForward + kBackward) * 1e-12;
   EXPECT_DOUBLE_EQ(BoundFor("interleaved", 4, 16, 2).bound.least_seconds, seconds);
   EXPECT_DOUBLE_EQ(BoundFor("interleaved", 4, 16, 2).tight_seconds, seconds);
@@ -101,7 +101,7 @@ TEST(PlanBound, TightBoundsAreNeverLower) {
     if (!schedule.ok() || schedule->message_driven || schedule->asynchrony) continue;
     const Bounded bounded = BoundFor(std::string(entry.name), 4, 8);
     EXPECT_GE(bounded.tight_seconds, bounded.bound.least_seconds) << entry.name;
-    // Eight microbatches of all stages on four ranks.
+    // Each of four ranks runs its share of all stages for eight microbatches.
     EXPECT_GE(bounded.bound.least_seconds, 8 * schedule->stages / 4 * (kForward + kBackward) * 1e-12 * 0.999)
         << entry.name;
   }

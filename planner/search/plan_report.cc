@@ -29,7 +29,7 @@ std::string Certificate(const PlanReport& report) {
       report.complete() ? "" : "; the search was stopped early");
 }
 
-// How a popular kind of plan compares with the best plan, or why it is not among the plans.
+// Says how a popular kind of plan compares with the best plan, or why no plan of the kind was simulated.
 std::string PopularLine(const PopularRun& run, int64_t capacity) {
   if (run.iteration_seconds() > 0) {
     const std::string slower =
@@ -43,7 +43,7 @@ std::string PopularLine(const PopularRun& run, int64_t capacity) {
   return absl::StrCat(run.kind(), run.device_bytes() > 0 ? ": was not tried" : ": refused");
 }
 
-// What the first plan's iteration consists of.
+// Says what the first plan's iteration consists of.
 std::string Limits(const PlannedRun& run) {
   const double compute = run.limits().costed_seconds() / run.iteration_seconds();
   const double sends = run.limits().communication_seconds() / run.iteration_seconds();
@@ -68,7 +68,7 @@ std::string TimeOrMisfit(const ChangedRun& run) {
                                      : absl::StrCat("does not fit (", BytesText(run.device_bytes()), ")");
 }
 
-// How the user's plan compares with the first one, and what to change.
+// Compares the user's plan with the first one, and says what to change.
 std::string ChangesText(const ChangesReport& changes, double best) {
   const ChangedRun& start = changes.start();
   std::string text = absl::StrCat("Your plan: ", TimeOrMisfit(start));
@@ -95,7 +95,7 @@ std::string NameOfFigure(absl::string_view figure) {
   return "device memory";
 }
 
-// How wrong the cluster's figures may be.
+// Says how wrong the cluster's figures may be.
 std::string SensitivityText(const PlanReport& report) {
   std::string text, safe;
   for (const FigureSensitivity& of : report.sensitivities()) {

@@ -73,7 +73,7 @@ std::string DeterministicBytes(const google::protobuf::Message& message) {
   return bytes;
 }
 
-// Tells builds of weft apart: another build may compile or time a program differently.
+// Identifies the build of weft: another build may compile or time a program differently.
 std::string BuildStamp() {
   struct stat status = {};
   if (stat("/proc/self/exe", &status) != 0) return "";
@@ -89,7 +89,7 @@ uint64_t Fnv1a(absl::string_view text, uint64_t start) {
 
 std::string FileName(const SearchContext& context) {
   std::string text;
-  // What changes no profile.
+  // Clear the fields that change no profile.
   Cluster cluster = context.cluster;
   cluster.mutable_device()->clear_memory_bytes();
   cluster.mutable_device()->clear_reserved_bytes();

@@ -46,7 +46,7 @@ class ProfileCacheTest : public testing::Test {
   SearchContext Context(const std::string& network = "analytic") const {
     return {.model = model_, .cluster = cluster_, .cost = "roofline", .network = network};
   }
-  // The only file of the cache.
+  // Returns the only file of the cache.
   std::string Path() const { return std::filesystem::directory_iterator(folder_)->path(); }
 
   const ModelGraph model_ = *LoadModel("gpt2-tiny");
@@ -75,8 +75,8 @@ TEST_F(ProfileCacheTest, AnotherNetworkHasOtherProfiles) {
   EXPECT_EQ(ProfileCache(folder_, Context("flow")).Find("a"), nullptr);
 }
 
-// Whatever a killed process left at the end of the file, the whole records before it are read, and what is stored then
-// is read later.
+// Whatever a killed process left at the end of the file, the cache reads the whole records before it, and later reads
+// what is stored after it.
 TEST_F(ProfileCacheTest, ADamagedEndIsCutOff) {
   const std::string first = ProfileRecord("a", SomeProfile(1)), second = ProfileRecord("b", SomeProfile(2));
   ProfileCache(folder_, Context()).Store("a", SomeProfile(1));

@@ -18,18 +18,19 @@
 namespace weft::planner {
 namespace {
 
-// Plans that are simulated at once, whatever the number of threads, so that the result does not depend on it.
+// Number of plans that are simulated in one round. It does not depend on the number of threads, so neither does the
+// result.
 constexpr size_t kRound = 4;
-// Plans with the lowest bounds whose bounds are tight, and from which a round is taken.
+// The search tightens the bounds of this many plans, those with the lowest bounds, and takes each round from them.
 constexpr size_t kFront = 64;
-// Plans of a popular kind that may be simulated, until one fits.
+// At most this many plans of a popular kind are simulated, to find one that fits.
 constexpr size_t kOfKind = 4;
 
 // A plan of the space that may be simulated.
 struct Open {
   ChoiceIndices candidate;
   PlanBound bound;
-  // Tighten was tried.
+  // True once Tighten was called.
   bool is_tight = false;
   // Its own profile is refused.
   absl::Status refusal = absl::OkStatus();
@@ -44,15 +45,16 @@ bool EstimateIsLower(const Open& a, const Open& b) {
          std::make_pair(b.bound.estimated_seconds, b.candidate);
 }
 
-// Plans that take more than the memory and are simulated nevertheless, until one is faster than the best plan.
+// At most this many plans that do not fit are simulated with more memory, to find one that is faster than the best
+// plan.
 constexpr size_t kLarger = 4;
 
 // The plans of a popular kind.
 struct Kind {
   int64_t plans = 0;
-  // Those with the shortest estimates, shortest first.
+  // The kOfKind plans with the shortest estimates, shortest first.
   std::vector<Open> best = {};
-  // Of the smallest plan that does not fit; 0 = there is none.
+  // Bytes of the smallest plan that does not fit; 0 = there is none.
   int64_t unfit_bytes = 0;
 };
 
@@ -87,12 +89,13 @@ class Searcher {
 
   const SearchContext& context_;
   const SearchOptions& options_;
-  // Resolved.
+  // Its defaults are filled in.
   const Recipe& recipe_;
   const Space& space_;
   CandidateBounds bounds_;
   std::vector<Open> open_;
-  // Plans that do not fit, smallest first; each has a shorter estimate than all before it.
+  // Plans that do not fit, smallest first. Each has a shorter estimate than all plans before it; other plans are
+  // dropped.
   std::vector<std::pair<int64_t, Open>> unfit_;
   std::vector<Kind> kinds_ = std::vector<Kind>(PopularChoices().size());
   SearchResult result_;
@@ -183,7 +186,7 @@ void Searcher::DropImpossible() {
   });
 }
 
-// If the bound cannot be tightened, the plan keeps the one that it has.
+// Tightens the bound of a plan. If that fails, the plan keeps its bound.
 void Searcher::Tighten(Open& open) const {
   open.is_tight = true;
   Recipe recipe;
@@ -251,7 +254,7 @@ void Searcher::Report() const {
   options_.on_progress(progress);
 }
 
-// The popular kinds come first: they are needed for the report, and give a good best time early.
+// Simulates plans of popular kinds before all others: the report needs them, and they give a good best time early.
 void Searcher::TryPopularKinds() {
   std::vector<PopularPlan> popular(kinds_.size());
   std::vector<Open*> loose;
@@ -308,7 +311,8 @@ void Searcher::TryPopularKinds() {
   }
 }
 
-// Looks for the least memory with which another plan would be the best one.
+// Looks for a plan that does not fit but would be the best one with more memory. Tries plans with shorter estimates
+// than the best time, smallest first, at most kLarger of them.
 void Searcher::FindLarger() {
   if (result_.plans.empty()) return;
   const double best = result_.plans.front().report.iteration_seconds();
@@ -317,7 +321,7 @@ void Searcher::FindLarger() {
     if (open.bound.is_loose && open.bound.estimated_seconds < best && !MakeExact({&open})) return;
     if (!open.refusal.ok() || open.bound.estimated_seconds >= best) continue;
     if (tries++ == kLarger || Stops()) return;
-    // What a bound leaves out, e.g. buffers of messages, takes some more.
+    // `least` may be a lower bound, which leaves out e.g. buffers of messages. So allow 1/16 more.
     const int64_t least = std::max(bytes, open.bound.least_bytes);
     const int64_t allowed = least + least / 16;
     Cluster larger = context_.cluster;
@@ -339,7 +343,7 @@ void Searcher::FindLarger() {
 
 // Returns early if the search was stopped.
 void Searcher::TightenFront() {
-  // Tightening moves plans back, so others come to the front.
+  // Tightening raises bounds, so other plans may come to the front. Repeat until all bounds there are tight.
   while (true) {
     const size_t front = std::min(kFront, open_.size());
     std::partial_sort(open_.begin(), open_.begin() + static_cast<int64_t>(front), open_.end(), BoundIsLower);
@@ -362,8 +366,8 @@ void Searcher::TightenFront() {
 }
 
 std::vector<Open> Searcher::TakeRound() {
-  // Half of a round has the lowest bounds: to close the gap, these must be simulated anyway. The other half has the
-  // shortest estimates, so that there is a good answer early.
+  // Half of a round are the plans with the lowest bounds: they must be simulated anyway to close the gap. The other
+  // half are the plans with the shortest estimates, so that there is a good answer early.
   std::vector<Open> round;
   const auto take = [&](size_t i) {
     round.push_back(std::move(open_[i]));
@@ -394,7 +398,8 @@ void Searcher::SimulateInOrder() {
   }
 }
 
-// Compiles the plans of the result as weft compile does. Returns false if some do not fit then, and are taken out.
+// Compiles the best plans as weft compile does, and removes those that then do not fit. Returns false if it removed
+// any.
 bool Searcher::FinishPlans() {
   std::vector<FoundPlan>& plans = result_.plans;
   const size_t count = std::min(plans.size(), static_cast<size_t>(options_.wanted));
@@ -442,7 +447,8 @@ absl::StatusOr<SearchResult> Searcher::Run() {
   do {
     SimulateInOrder();
   } while (!FinishPlans());
-  // Until here, all plans were kept: others follow if one of the best does not fit as weft compile makes it.
+  // All simulated plans are kept until here: if one of the best does not fit as weft compile makes it, the next plan
+  // takes its place.
   if (!options_.exhaustive && static_cast<int>(result_.plans.size()) > options_.wanted) {
     result_.plans.resize(options_.wanted);
   }
@@ -463,7 +469,8 @@ absl::StatusOr<SearchResult> Searcher::Run() {
   return std::move(result_);
 }
 
-// Profiles have a few layers of a model, so they cannot follow modes that choose layers by their number.
+// Refuses modes that choose layers by number: profiles have only a few layers of the model, so they cannot measure such
+// modes.
 absl::Status CheckRecompute(const Recompute& recompute) {
   switch (recompute.mode()) {
     case Recompute::NONE:
@@ -508,7 +515,7 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&resolved.recipe));
   // Zero lets the search choose the microbatch.
   resolved.recipe.set_microbatch_sequences(options.space.recipe.microbatch_sequences());
-  // The types of weights and gradients, which bounds need.
+  // Bounds need the types of weights and gradients.
   Plan defaults;
   *defaults.mutable_precision() = resolved.plan.precision();
   WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, cluster.device()));

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 // Device memory in MiB that some plans of gpt2-tiny exceed.
 constexpr int64_t kTightMemory = 12;
 
-// A model, a batch, a part of a cluster, and what the search leaves out.
+// A model, a batch, a part of a cluster, and the dimensions that the search leaves out.
 struct Problem {
   std::string model = "gpt2-tiny";
   int64_t devices = 2;
@@ -33,7 +33,7 @@ struct Problem {
   std::string plan = "";
   std::string network = "analytic";
   std::string runtime = "";
-  // In MiB, 0 = all.
+  // Device memory in MiB; 0 = all that the device has.
   int64_t memory = 0;
   std::vector<std::string> excluded = {"offload", "recompute"};
 };

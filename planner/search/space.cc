@@ -18,7 +18,7 @@
 namespace weft::planner {
 namespace {
 
-// A replica is at most this many nodes wide on x, y and z together.
+// The axes x, y and z of a replica together span at most this many nodes.
 constexpr int64_t kMaxTensorNodes = 2;
 // Larger microbatches are not tried.
 constexpr int64_t kMaxMicrobatch = 64;
@@ -76,7 +76,7 @@ bool ScheduleIsNeeded(const Recipe& recipe, const Plan& plan) {
   return HasStages(recipe, plan) && Microbatches(recipe, plan) > 0;
 }
 
-// The size that the user fixes for an axis; 0 if the plan does not name the axis.
+// Returns the size that the user fixes for an axis; 0 if the plan does not name the axis.
 int64_t FixedSize(const Plan& plan, absl::string_view axis) {
   for (const MeshAxis& a : plan.mesh().axes()) {
     if (a.name() == axis) return std::max<int64_t>(1, a.size());
@@ -84,7 +84,7 @@ int64_t FixedSize(const Plan& plan, absl::string_view axis) {
   return 0;
 }
 
-// The choice of a mesh: `axes` innermost first, with names as --set has them.
+// Returns the choice of a mesh. `axes` lists the axes innermost first, with the names that --set uses.
 Choice MeshChoice(absl::Span<const std::pair<absl::string_view, int64_t>> axes) {
   Choice choice;
   for (const auto& [name, size] : axes) {
@@ -98,8 +98,8 @@ Choice MeshChoice(absl::Span<const std::pair<absl::string_view, int64_t>> axes) 
   return choice;
 }
 
-// All meshes of `devices` ranks. The axes x, y and z are innermost, because their collectives are the most frequent;
-// then come replicas, and then stages, or the other way round.
+// Returns all meshes of `devices` ranks. The axes x, y and z are innermost, because their collectives are the most
+// frequent; then come replicas, and then stages, or the other way round.
 std::vector<Choice> Meshes(const SpaceOptions& options, const Cluster& cluster, int64_t devices) {
   const int64_t per_node = std::max<int64_t>(1, cluster.devices_per_node());
   const auto fits = [&](absl::string_view axis, int64_t size) {
@@ -166,7 +166,7 @@ absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) 
                                            : " chooses its order at run time, so its time has no bound",
                        "; weft plan searches schedules that flush and have a static order, e.g. 1f1b"));
     }
-    // These two place a fixed number of stages on each rank.
+    // These schedules always place two stages on each rank.
     const bool two_stages = name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev";
     if ((entry->takes & kTakesVirtualStages) != 0 && !two_stages) {
       for (const int stages : {2, 3, 4, 5, 6, 8, 10, 12}) {
@@ -246,7 +246,7 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
     return absl::OkStatus();
   };
   const Plan& plan = options.plan;
-  // The default microbatch.
+  // A dimension that is excluded keeps its default, here one sequence.
   if (is_excluded(kMicrobatchName) && options.recipe.microbatch_sequences() == 0) {
     space.options_.recipe.set_microbatch_sequences(1);
   }

@@ -29,7 +29,7 @@ void RecomputeLayers(const std::set<int32_t>& chosen, Plan& plan) {
   for (const int32_t layer : chosen) plan.mutable_recompute()->add_layers(layer);
 }
 
-// The layers of each pipe rank, ascending, without the layer of the loss, which is never recomputed.
+// Returns the layers of each pipe rank, ascending, without the layer of the loss, which is never recomputed.
 std::vector<std::vector<int32_t>> LayersOfRanks(const ScheduleShape& shape, const std::vector<int32_t>& cut) {
   std::vector<std::vector<int32_t>> layers(shape.held.size());
   for (const std::vector<int>& lane : shape.placement) {
@@ -46,7 +46,7 @@ std::vector<std::vector<int32_t>> LayersOfRanks(const ScheduleShape& shape, cons
   return layers;
 }
 
-// Tries a plan that leaves no choice open but those of the compiler. `quickly`: with higher arenas, and without an
+// Tries a plan that leaves only the compiler's own choices open. `quickly`: arenas may be higher, and there is no
 // evaluation program.
 TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
   TriedPlan tried{.found = std::move(plan)};
@@ -127,7 +127,8 @@ TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const Sched
     RecomputeLayers(chosen, plan.plan);
     TriedPlan tried = run(plan);
     if (!tried.status.ok() || tried.fits) return tried;
-    // By how much the bytes of a rank fell with each layer that was added, or a guess.
+    // Ranks that do not fit recompute more layers: as many as the bytes that each layer saved last time ask for, at
+    // first a quarter of the rest.
     const std::vector<int64_t>& bytes = tried.rank_bytes;
     std::vector<int> next = counts;
     bool grows = false;
