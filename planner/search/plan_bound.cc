@@ -1,6 +1,7 @@
 #include "planner/search/plan_bound.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <utility>
@@ -30,8 +31,6 @@ struct RankLoad {
   // Bytes of weights that all microbatches gather, and of gradients that they scatter, over the replicas.
   double gathered = 0;
   double scattered = 0;
-  // Additional work if all layers are recomputed.
-  int64_t again = 0;
   // Parameters, gradients, optimizer states; and the gradients alone.
   int64_t states = 0;
   int64_t gradients = 0;
@@ -55,7 +54,8 @@ int64_t InputOf(const LayerCosts& costs, const ScheduleShape& shape) {
 // What a microbatch keeps at least from its forward to the end of its backward. What is freed after an input half is
 // not counted at all.
 int64_t SavedOf(const LayerCosts& costs, const ScheduleShape& shape) {
-  return shape.split_backward ? std::min(costs.saved_bytes, costs.half_saved_bytes) : costs.saved_bytes;
+  if (!shape.split_backward) return costs.saved_bytes;
+  return shape.whole_backward ? std::min(costs.saved_bytes, costs.half_saved_bytes) : costs.half_saved_bytes;
 }
 
 // What a backward, or the input half of one, needs at least while it runs.
@@ -76,11 +76,11 @@ double GradientElementBytes(const Plan& plan) {
   return static_cast<double>(std::max<int64_t>(1, DTypeBytes(type)));
 }
 
-std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& profile) {
+std::vector<LayerCosts> StagesOf(const BoundInputs& in) {
   std::vector<LayerCosts> stages;
   int32_t layer = 0;
   for (const int32_t layers : in.layers_per_stage) {
-    stages.push_back(profile.CostsOf(layer, layer + layers, IsSharded(in)));
+    stages.push_back(in.profile.CostsOf(layer, layer + layers, IsSharded(in)));
     // Written in the type that computes, and scattered at the end of the backward.
     if (in.whole_gradients) {
       const double share =
@@ -117,45 +117,150 @@ int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) 
   return step + static_cast<int64_t>(in.network.sum_ps_per_byte * bytes * (zero == 1 ? 0.5 : 1));
 }
 
-// Bytes of a moment: those that are kept if layers are recomputed or not, and all others.
-struct MomentBytes {
-  int64_t kept = 0;
-  int64_t others = 0;
+// What changes if layers of a stage are recomputed.
+struct Recomputed {
+  // By how much a microbatch keeps less.
+  int64_t saved_bytes = 0;
+  int64_t saved_gradient_bytes = 0;
+  // By how much a backward takes longer: all of it as the schedule runs it, a whole one, and an input half.
+  int64_t again = 0;
+  int64_t again_whole = 0;
+  int64_t again_input = 0;
+};
+constexpr std::array kFreed = {&Recomputed::saved_bytes, &Recomputed::saved_gradient_bytes};
+constexpr std::array kAgain = {&Recomputed::again, &Recomputed::again_whole, &Recomputed::again_input};
+
+// The layers of one run in one stage, which a rank with recompute FIT may recompute.
+struct RecomputedRun {
+  int stage = 0;
+  int32_t layers = 0;
+  Recomputed change = {};
+  // What a backward of these layers needs while it runs, if they are recomputed.
+  int64_t workspace_bytes = 0;
+  // Microbatches that run through the stage.
+  int64_t microbatches = 0;
 };
 
-MomentBytes BytesOf(const BoundInputs& in, const ScheduleShape::Held& moment, const std::vector<LayerCosts>& stages) {
-  const bool keeps = in.plan.offload().activation_layers() == 0;
-  MomentBytes bytes{.others = in.workspace_as_planned ? WorkspaceOf(stages[moment.stage], in.shape) : 0};
-  if (keeps) {
-    for (const auto& [stage, count] : moment.saved) bytes.kept += count * SavedOf(stages[stage], in.shape);
-  }
-  for (const auto& [stage, count] : moment.saved_gradients) bytes.others += count * stages[stage].saved_gradient_bytes;
-  return bytes;
+Recomputed ChangeOf(const LayerCosts& none, const LayerCosts& all, const ScheduleShape& shape) {
+  return {.saved_bytes = SavedOf(none, shape) - SavedOf(all, shape),
+          .saved_gradient_bytes = none.saved_gradient_bytes - all.saved_gradient_bytes,
+          .again = std::max<int64_t>(0, BackwardOf(all, shape) - BackwardOf(none, shape)),
+          .again_whole = std::max<int64_t>(0, all.backward - none.backward),
+          .again_input = std::max<int64_t>(0, all.backward_input - none.backward_input)};
 }
 
-// What a rank needs at least, and the least share of its layers that it must recompute.
-struct RankMemory {
-  int64_t bytes = 0;
-  double share = 0;
-};
-
-// `stages` recompute nothing and `recomputed` everything that can be; both are the same if the plan leaves no choice.
-RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<ScheduleShape::Held>& held,
-                    const std::vector<LayerCosts>& stages, const std::vector<LayerCosts>& recomputed) {
-  RankMemory memory{.bytes = states};
-  int64_t most = states;
-  for (const ScheduleShape::Held& moment : held) {
-    const MomentBytes none = BytesOf(in, moment, stages), all = BytesOf(in, moment, recomputed);
-    most = std::max(most, states + none.kept + none.others);
-    memory.bytes = std::max(memory.bytes, states + std::min(none.kept + none.others, all.kept + all.others));
-    // If something is recomputed, the workspace is that of recomputing; only what is kept shrinks with the share.
-    const int64_t over = states + all.others + none.kept - in.capacity;
-    if (over > 0 && none.kept > all.kept) {
-      memory.share = std::max(memory.share, static_cast<double>(over) / static_cast<double>(none.kept - all.kept));
+// The runs of the layers from `begin` to `end`, which are stage `stage`.
+std::vector<RecomputedRun> RunsOfStage(const BoundInputs& in, int stage, int32_t begin, int32_t end) {
+  std::vector<RecomputedRun> runs;
+  const auto change = [&](int32_t from, int32_t to, int64_t* workspace) {
+    const LayerCosts all = in.recomputed->CostsOf(from, to, IsSharded(in));
+    *workspace = in.workspace_as_planned ? WorkspaceOf(all, in.shape) : 0;
+    return ChangeOf(in.profile.CostsOf(from, to, IsSharded(in)), all, in.shape);
+  };
+  for (const RunCosts& run : in.profile.runs) {
+    const int32_t from = std::max(begin, run.run.first), to = std::min(end, run.run.first + run.run.layers);
+    if (from >= to) continue;
+    RecomputedRun& made = runs.emplace_back(RecomputedRun{.stage = stage, .layers = to - from});
+    made.change = change(from, to, &made.workspace_bytes);
+  }
+  if (runs.size() < 2) return runs;
+  // Joined runs may free more and take less than each of them. The first run counts the difference, so that no number
+  // of first layers frees more or takes less than the sum of their runs.
+  int64_t unused = 0;
+  Recomputed joined = change(begin, end, &unused);
+  for (const RecomputedRun& run : runs) {
+    for (const auto field : kFreed) joined.*field -= run.change.*field;
+    for (const auto field : kAgain) joined.*field -= run.change.*field;
+  }
+  for (const auto field : kFreed) runs[0].change.*field += std::max<int64_t>(0, joined.*field);
+  for (const auto field : kAgain) {
+    int64_t less = std::max<int64_t>(0, -(joined.*field));
+    for (RecomputedRun& run : runs) {
+      const int64_t taken = std::min(less, run.change.*field);
+      run.change.*field -= taken;
+      less -= taken;
     }
   }
-  memory.share = most <= in.capacity ? 0 : std::min(memory.share, 1.0);
+  return runs;
+}
+
+// For each pipe rank, the runs in the order of their layers, in which the rank recomputes them. Empty if the plan leaves
+// no choice.
+std::vector<std::vector<RecomputedRun>> RecomputedRunsOf(const BoundInputs& in) {
+  const ScheduleShape& shape = in.shape;
+  std::vector<std::vector<RecomputedRun>> runs(shape.held.size());
+  // With more than two lanes, a rank's layers may also be recomputed because other ranks of their stages need it.
+  if (in.recomputed == nullptr || shape.placement.size() > 2) return runs;
+  int32_t begin = 0;
+  for (int s = 0; s < shape.stages; ++s) {
+    std::vector<RecomputedRun> of_stage = RunsOfStage(in, s, begin, begin + in.layers_per_stage[s]);
+    for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
+      std::vector<RecomputedRun>& of_rank = runs[shape.placement[lane][s]];
+      for (RecomputedRun& run : of_stage) run.microbatches = shape.microbatches[lane];
+      of_rank.insert(of_rank.end(), of_stage.begin(), of_stage.end());
+    }
+    begin += in.layers_per_stage[s];
+  }
+  return runs;
+}
+
+// What a rank needs at least, and how many of its first layers it must recompute, in fractions of layers.
+struct RankMemory {
+  int64_t bytes = 0;
+  double layers = 0;
+};
+
+int64_t CountOf(const std::vector<std::pair<int, int64_t>>& held, int stage) {
+  for (const auto& [of_stage, count] : held) {
+    if (of_stage == stage) return count;
+  }
+  return 0;
+}
+
+// What the rank needs at the moment, and how many of its first layers it must recompute for that. `stages` recompute
+// nothing; `runs` are those of the rank.
+RankMemory MemoryAt(const BoundInputs& in, const ScheduleShape::Held& moment, int64_t states,
+                    const std::vector<LayerCosts>& stages, const std::vector<RecomputedRun>& runs) {
+  const bool keeps = in.plan.offload().activation_layers() == 0;
+  int64_t kept = states;
+  for (const auto& [stage, count] : moment.saved) kept += keeps ? count * SavedOf(stages[stage], in.shape) : 0;
+  for (const auto& [stage, count] : moment.saved_gradients) kept += count * stages[stage].saved_gradient_bytes;
+  int64_t workspace = in.workspace_as_planned ? WorkspaceOf(stages[moment.stage], in.shape) : 0;
+  RankMemory memory{.bytes = kept + workspace};
+  bool fits = memory.bytes <= in.capacity;
+  for (const RecomputedRun& run : runs) {
+    if (run.stage == moment.stage) workspace = std::max(workspace, run.workspace_bytes);
+    const int64_t freed = (keeps ? CountOf(moment.saved, run.stage) * run.change.saved_bytes : 0) +
+                          CountOf(moment.saved_gradients, run.stage) * run.change.saved_gradient_bytes;
+    const int64_t over = kept + workspace - in.capacity;
+    kept -= freed;
+    memory.bytes = std::min(memory.bytes, kept + workspace);
+    if (fits) continue;
+    fits = freed >= over;
+    memory.layers += run.layers * (fits ? static_cast<double>(over) / static_cast<double>(freed) : 1.0);
+  }
   return memory;
+}
+
+RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<ScheduleShape::Held>& held,
+                    const std::vector<LayerCosts>& stages, const std::vector<RecomputedRun>& runs) {
+  RankMemory memory{.bytes = states};
+  for (const ScheduleShape::Held& moment : held) {
+    const RankMemory at = MemoryAt(in, moment, states, stages, runs);
+    memory.bytes = std::max(memory.bytes, at.bytes);
+    memory.layers = std::max(memory.layers, at.layers);
+  }
+  return memory;
+}
+
+// Calls visit(run, share) for each run of which a rank recomputes a share, if it recomputes its first `layers`.
+template <typename Visit>
+void ForEachRecomputed(const std::vector<RecomputedRun>& runs, double layers, const Visit& visit) {
+  for (const RecomputedRun& run : runs) {
+    if (layers <= 0) return;
+    visit(run, std::min(1.0, layers / run.layers));
+    layers -= run.layers;
+  }
 }
 
 }  // namespace
@@ -215,8 +320,8 @@ PlanBound BoundOf(const BoundInputs& in) {
   const int zero = in.plan.zero().stage();
   const double reduced = MessageShare(in.plan);
   std::vector<RankLoad> ranks(shape.held.size());
-  const std::vector<LayerCosts> stages = StagesOf(in, in.profile);
-  const std::vector<LayerCosts> recomputed = in.recomputed == nullptr ? stages : StagesOf(in, *in.recomputed);
+  const std::vector<LayerCosts> stages = StagesOf(in);
+  const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in);
   for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
     int64_t fill = 0, drain = 0;
     const int64_t microbatches = shape.microbatches[lane];
@@ -248,7 +353,6 @@ PlanBound BoundOf(const BoundInputs& in) {
       load.fill = std::min(load.fill, fill);
       load.drain = std::min(load.drain, drain);
       load.work += microbatches * (costs.forward + BackwardOf(costs, shape));
-      load.again += microbatches * (BackwardOf(recomputed[s], shape) - BackwardOf(costs, shape));
       if (shape.split_backward) load.weight_halves += microbatches * costs.backward_weight;
       fill += costs.forward;
       drain += InputOf(costs, shape);
@@ -270,16 +374,18 @@ PlanBound BoundOf(const BoundInputs& in) {
   const int first = shape.placement[0][0];
   const double ps_per_byte = in.network.sum_ps_per_byte;
   const int64_t end = EndOfStep(in, stages[0], ranks[first].least_step);
-  bound.recomputed_share.resize(in.recomputed == nullptr ? 0 : ranks.size());
+  bound.recomputed_layers.resize(in.recomputed == nullptr ? 0 : ranks.size());
   for (size_t p = 0; p < ranks.size(); ++p) {
     const RankLoad& load = ranks[p];
     if (load.fill == kFar) continue;
-    const RankMemory memory = MemoryOf(in, load.states, shape.held[p], stages, recomputed);
-    const double share = memory.share;
-    const int64_t again = static_cast<int64_t>(share * static_cast<double>(load.again));
-    if (in.recomputed != nullptr) bound.recomputed_share[p] = share;
+    const RankMemory memory = MemoryOf(in, load.states, shape.held[p], stages, runs[p]);
+    double again = 0;
+    ForEachRecomputed(runs[p], memory.layers, [&](const RecomputedRun& run, double share) {
+      again += share * static_cast<double>(run.microbatches) * static_cast<double>(run.change.again);
+    });
+    if (in.recomputed != nullptr) bound.recomputed_layers[p] = memory.layers;
     bound.least_bytes = std::max(bound.least_bytes, memory.bytes);
-    const int64_t work = load.work + again;
+    const int64_t work = load.work + static_cast<int64_t>(again);
     const int64_t through = load.fill + work - load.weight_halves + load.drain;
     const auto streams = static_cast<int64_t>(ps_per_byte / 2 * std::max(load.gathered, load.scattered));
     least = std::max({least, through + end, work + load.least_step, streams});
@@ -292,29 +398,28 @@ PlanBound BoundOf(const BoundInputs& in) {
   return bound;
 }
 
-bool PlanBound::recomputes() const {
-  return std::any_of(recomputed_share.begin(), recomputed_share.end(), [](double share) { return share > 0; });
-}
-
 absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedule, int microbatches, PlanBound* bound) {
-  const std::vector<LayerCosts> stages = StagesOf(in, in.profile);
-  const std::vector<LayerCosts> recomputed = in.recomputed == nullptr ? stages : StagesOf(in, *in.recomputed);
+  const std::vector<LayerCosts> stages = StagesOf(in);
+  const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in);
   std::vector<StageCosts> costs;
-  int64_t step = 0;
   for (int s = 0; s < in.shape.stages; ++s) {
-    // A stage of several lanes may be recomputed on one of its ranks only.
-    double share = bound->recomputed_share.empty() ? 0 : 1;
-    for (const std::vector<int>& lane : in.shape.placement) {
-      if (!bound->recomputed_share.empty()) share = std::min(share, bound->recomputed_share[lane[s]]);
+    // By how much backwards take longer. A stage of several lanes may be recomputed on one of its ranks only.
+    double whole = in.recomputed == nullptr ? 0 : std::numeric_limits<double>::max(), input = whole;
+    for (size_t lane = 0; in.recomputed != nullptr && lane < in.shape.placement.size(); ++lane) {
+      const int rank = in.shape.placement[lane][s];
+      double whole_here = 0, input_here = 0;
+      ForEachRecomputed(runs[rank], bound->recomputed_layers[rank], [&](const RecomputedRun& run, double share) {
+        if (run.stage != s) return;
+        whole_here += share * static_cast<double>(run.change.again_whole);
+        input_here += share * static_cast<double>(run.change.again_input);
+      });
+      whole = std::min(whole, whole_here);
+      input = std::min(input, input_here);
     }
-    const auto between = [&](int64_t none, int64_t all) {
-      return none + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(0, all - none)));
-    };
-    const LayerCosts &none = stages[s], &all = recomputed[s];
-    costs.push_back({none.forward, between(none.backward, all.backward),
-                     between(none.backward_input, all.backward_input), none.backward_weight});
-    if (s == 0) step = LeastStep(in, none);
+    costs.push_back({stages[s].forward, stages[s].backward + static_cast<int64_t>(whole),
+                     stages[s].backward_input + static_cast<int64_t>(input), stages[s].backward_weight});
   }
+  const int64_t step = LeastStep(in, stages[0]);
   const int64_t p2p = std::min(in.network.forward_message, in.network.backward_message);
   absl::StatusOr<ScheduleTiming> timing = TimeSchedule(schedule, microbatches, std::move(costs), p2p);
   if (!timing.ok()) return timing.status();

@@ -49,9 +49,9 @@ struct PlanBound {
   double estimated_seconds = 0;
   // Device bytes that the fullest rank takes at least.
   int64_t least_bytes = 0;
-  // For a plan with recompute FIT: the least share of its layers that each pipe rank must recompute.
-  std::vector<double> recomputed_share;
-  bool recomputes() const;
+  // For a plan with recompute FIT: how many of its first layers each pipe rank must recompute at least, in fractions of
+  // layers.
+  std::vector<double> recomputed_layers;
 };
 
 // Times on an idle network.
@@ -104,7 +104,7 @@ struct BoundInputs {
 // with ZeRO 2 and 3: all gathers of weights, and all reduce-scatters of gradients, which run one after the other.
 //
 // The memory of a rank is its states, and the activations and the workspace of a moment in which it runs a backward. If
-// recompute is FIT, each rank recomputes the share of its layers that makes it fit; layers count as if they could be
+// recompute is FIT, each rank recomputes its first layers, as few as make it fit; layers count as if they could be
 // recomputed in part, so the time remains a lower bound.
 PlanBound BoundOf(const BoundInputs& inputs);
 

@@ -32,7 +32,6 @@ struct FoundPlan {
   bool is_finished = false;
   // What the bounds said before the plan was compiled (plan_bound.h).
   double least_seconds = 0;
-  double estimated_seconds = 0;
   int64_t least_bytes = 0;
 };
 
@@ -50,7 +49,7 @@ struct TriedPlan {
 TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan);
 
 // Tries `plan`, whose recipe, plan and candidate are set. With recompute FIT, each pipe rank recomputes the first of
-// its layers: as few as `bound` allows, then more on the ranks that do not fit.
+// its layers: the fewest with which it fits, as weft compile chooses them, and at least those that `bound` says.
 //
 // Arenas may be somewhat higher than those of weft compile, unless the plan fits only with low ones, and there may be
 // no evaluation program. The times are the same.
