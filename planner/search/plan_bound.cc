@@ -70,6 +70,11 @@ int64_t Divided(int64_t value, int64_t by, bool divides) { return divides ? valu
 // True if gradients are sharded over replicas.
 bool IsSharded(const BoundInputs& in) { return in.plan.zero().stage() >= 2 && ReplicasThatShare(in.plan) > 1; }
 
+// True if the stages of a replica have several ranks, which wait for collectives inside layers.
+bool StagesHaveCollectives(const Plan& plan) {
+  return MeshRanks(plan.mesh()) > AxisSize(plan.mesh(), "pipe") * AxisSize(plan.mesh(), "data");
+}
+
 // Bytes of an element of a gradient that accumulates.
 double GradientElementBytes(const Plan& plan) {
   const DType type = plan.accumulation() == EXACT ? EXACT192 : plan.precision().grads();
@@ -274,6 +279,7 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
   shape.microbatches.resize(schedule.lanes);
   for (const std::vector<Slot>& order : schedule.order) {
     std::vector<ScheduleShape::Held>& held = shape.held.emplace_back();
+    std::map<int, int64_t>& paired = shape.paired_forwards.emplace_back();
     std::map<int, int64_t> saved, gradients;
     // All pairs, and the most so far.
     int64_t pairs = 0, most = 0;
@@ -281,6 +287,7 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
       if (slot.kind == SlotKind::kForward) {
         saved[slot.stage] += slot.width;
         pairs += slot.width;
+        if (slot.paired) ++paired[slot.stage];
         if (slot.stage == 0) shape.microbatches[slot.lane] += slot.width;
         continue;
       }
@@ -357,6 +364,9 @@ PlanBound BoundOf(const BoundInputs& in) {
       fill += costs.forward;
       drain += InputOf(costs, shape);
     }
+  }
+  for (size_t p = 0; p < ranks.size() && StagesHaveCollectives(in.plan); ++p) {
+    for (const auto& [stage, count] : shape.paired_forwards[p]) ranks[p].work -= count * stages[stage].forward;
   }
   for (RankLoad& load : ranks) {
     const LayerCosts& shared = in.profile.saved_by_joining;

@@ -3,6 +3,7 @@
 #define WEFT_PLANNER_SEARCH_PLAN_BOUND_H_
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct ScheduleShape {
   };
   // By pipe rank: some of the moments at which it holds most, at most kMaxMoments.
   std::vector<std::vector<Held>> held = {};
+  // By pipe rank: (stage, number of its forwards that run as one action with a backward).
+  std::vector<std::map<int, int64_t>> paired_forwards = {};
   bool split_backward = false;
   bool whole_backward = false;
 };
@@ -98,7 +101,9 @@ struct BoundInputs {
 //
 // bounds an iteration from below. Fill: the forwards of one microbatch on the stages before those of p. Work: all
 // forwards and backwards of p, less the weight halves of its backwards, which may run after the drain. Drain: the
-// backwards of one microbatch, or their input halves, on the stages before those of p. Then the rank of stage 0 updates
+// backwards of one microbatch, or their input halves, on the stages before those of p. A forward that runs as one action
+// with a backward may compute while the backward waits for collectives, so only the backward counts, unless stages have
+// no collectives. Then the rank of stage 0 updates
 // its weights, without which its next forward cannot start; if gradients are summed after the backward, those of stage
 // 0 come before that. The work with all halves plus step(p) bounds it too, and so does the time of each communicator
 // with ZeRO 2 and 3: all gathers of weights, and all reduce-scatters of gradients, which run one after the other.

@@ -131,6 +131,15 @@ TEST(PlanBound, RecomputesTheShareThatDoesNotFit) {
   EXPECT_EQ(tight.bound.least_bytes, 18 * kGiB + kGiB / 4);
 }
 
+// A forward may compute while the backward of its pair waits for collectives.
+TEST(PlanBound, PairsMayOverlapIfStagesHaveCollectives) {
+  const Bounded alone = BoundFor("dualpipe", 4, 16);
+  EXPECT_GE(alone.bound.least_seconds, 2 * 16 * (kForward + kBackward) * 1e-12);
+  const Bounded waits = BoundFor("dualpipe", 4, 16, 0, "mesh { axes { name: 'x' size: 2 } axes { name: 'pipe' size: 4 } }");
+  EXPECT_LT(waits.bound.least_seconds, 2 * 16 * (kForward + kBackward) * 1e-12);
+  EXPECT_GE(waits.bound.least_seconds, 2 * 16 * kBackward * 1e-12);
+}
+
 // The first rank of an interleaved schedule holds more microbatches of its first layer than of its last one.
 TEST(PlanBound, TheFirstLayersFreeMost) {
   const std::string fit = "recompute { mode: FIT }";
