@@ -50,16 +50,17 @@ void ForgetOrder(ScheduleShape* shape) {
   }
 }
 
-// Picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot tell. The time
+// Picoseconds for each further byte of a long collective over the axis `data`; 0 if the network cannot tell. The time
 // to start it is left out, so that the sum of several short ones is not exceeded.
-double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const CollectiveEntry& algorithm) {
+double TimePerByte(const sim::NetworkModel& network, const Mesh& mesh, CollectiveKind kind,
+                   const CollectiveEntry& algorithm) {
   constexpr int64_t kElements = int64_t{1} << 26;
   sim::GroupForm form(mesh.axes_size());
   for (int i = 0; i < mesh.axes_size(); ++i) {
     if (mesh.axes(i).name() == "data") form[i].kind = sim::AxisPart::kAll;
   }
   const auto time = [&](int64_t elements) {
-    const sim::CollectiveCall call{CollectiveKind::kAllReduce, &algorithm, {{elements, 4}}};
+    const sim::CollectiveCall call{kind, &algorithm, {{elements, 4}}};
     return network.Collective(call, form, sim::FormMembers(mesh, 0, form));
   };
   const auto once = time(kElements), twice = time(2 * kElements);
@@ -247,7 +248,11 @@ NetworkTimes CandidateBounds::MakeNetworkTimes(const Plan& plan, const BlockProf
     times.forward_message = forward;
     times.backward_message = backward;
   }
-  if (AxisSize(mesh, "data") > 1) times.sum_ps_per_byte = SumTime(*network, mesh, **algorithm);
+  if (AxisSize(mesh, "data") > 1) {
+    times.sum_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kAllReduce, **algorithm);
+    times.gather_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kAllGather, **algorithm);
+    times.scatter_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kReduceScatter, **algorithm);
+  }
   return times;
 }
 

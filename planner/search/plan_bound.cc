@@ -105,6 +105,16 @@ double MessageShare(const Plan& plan) {
   return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
 }
 
+// Bytes of weights that a microbatch gathers in a stage, in its forward and again in its backward. The first layer's
+// backward needs no weights if it has only an embedding: no gradient goes beyond the layer.
+int64_t GatheredBytes(const BoundInputs& in, int stage, const LayerCosts& costs) {
+  if (in.plan.zero().reshard() != Zero::AFTER_FORWARD || in.plan.overlap().gathered_cache_bytes() > 0) {
+    return costs.parameter_bytes;
+  }
+  const int64_t first = stage == 0 ? in.profile.CostsOf(0, 1, IsSharded(in)).parameter_bytes : 0;
+  return costs.parameter_bytes + std::max<int64_t>(0, costs.parameter_bytes - first);
+}
+
 // Picoseconds in which the optimizer reads and writes its states once, which it does in any case. Its kernels take
 // longer, but how much longer depends on all tensors of the rank together.
 int64_t LeastStep(const BoundInputs& in, const LayerCosts& costs) {
@@ -119,7 +129,8 @@ int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) 
   const bool shares_all = ReplicasThatShare(in.plan) == AxisSize(in.plan.mesh(), "data");
   if (!in.sums_after_backward || zero > 1 || !shares_all || in.shape.placement.size() > 1) return step;
   const double bytes = MessageShare(in.plan) * static_cast<double>(stage.gradient_bytes);
-  return step + static_cast<int64_t>(in.network.sum_ps_per_byte * bytes * (zero == 1 ? 0.5 : 1));
+  const double ps_per_byte = zero == 1 ? in.network.scatter_ps_per_byte : in.network.sum_ps_per_byte;
+  return step + static_cast<int64_t>(ps_per_byte * bytes);
 }
 
 // What changes if layers of a stage are recomputed.
@@ -351,10 +362,9 @@ PlanBound BoundOf(const BoundInputs& in) {
       load.states += gradients;
       if (microbatches == 0) continue;
       const auto passes = static_cast<double>(microbatches);
-      const double gathers = in.plan.zero().reshard() == Zero::AFTER_FORWARD ? 2 : 1;
       const bool gathered = zero >= 3 && group == data && in.plan.zero().reshard() <= Zero::AFTER_BACKWARD;
       if (gathered) {
-        load.gathered += passes * gathers * in.gathered_share * static_cast<double>(costs.parameter_bytes);
+        load.gathered += passes * in.gathered_share * static_cast<double>(GatheredBytes(in, s, costs));
       }
       if (zero >= 2 && group == data) load.scattered += passes * static_cast<double>(costs.gradient_bytes) * reduced;
       load.fill = std::min(load.fill, fill);
@@ -382,7 +392,6 @@ PlanBound BoundOf(const BoundInputs& in) {
   PlanBound bound;
   int64_t least = 0, flow = 0, sync = 0;
   const int first = shape.placement[0][0];
-  const double ps_per_byte = in.network.sum_ps_per_byte;
   const int64_t end = EndOfStep(in, stages[0], ranks[first].least_step);
   bound.recomputed_layers.resize(in.recomputed == nullptr ? 0 : ranks.size());
   for (size_t p = 0; p < ranks.size(); ++p) {
@@ -397,11 +406,16 @@ PlanBound BoundOf(const BoundInputs& in) {
     bound.least_bytes = std::max(bound.least_bytes, memory.bytes);
     const int64_t work = load.work + static_cast<int64_t>(again);
     const int64_t through = load.fill + work - load.weight_halves + load.drain;
-    const auto streams = static_cast<int64_t>(ps_per_byte / 2 * std::max(load.gathered, load.scattered));
+    const double gathers = in.network.gather_ps_per_byte * load.gathered;
+    const double scatters = in.network.scatter_ps_per_byte * load.scattered;
+    const auto streams = static_cast<int64_t>(std::max(gathers, scatters));
     least = std::max({least, through + end, work + load.least_step, streams});
-    const auto exposed = static_cast<int64_t>(kExposedShare * ps_per_byte / 2 * (load.gathered + load.scattered));
+    const auto exposed = static_cast<int64_t>(kExposedShare * (gathers + scatters));
     flow = std::max({flow, through + load.step + exposed, load.fill + work + load.step + exposed, streams});
-    if (zero <= 1) sync = std::max(sync, static_cast<int64_t>(ps_per_byte * static_cast<double>(load.gradients)));
+    // With ZeRO 1, gradients are scattered and weights, which the network moves like gradients, are gathered.
+    const double sum = zero == 1 ? in.network.scatter_ps_per_byte + in.network.gather_ps_per_byte
+                                 : in.network.sum_ps_per_byte;
+    if (zero <= 1) sync = std::max(sync, static_cast<int64_t>(sum * static_cast<double>(load.gradients)));
   }
   bound.least_seconds = ToSeconds(Time{least});
   bound.estimated_seconds = ToSeconds(Time{flow + sync});

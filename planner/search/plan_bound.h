@@ -62,9 +62,11 @@ struct NetworkTimes {
   // Picoseconds of the fastest message between two stages, forward and back; 0 = messages take no time.
   int64_t forward_message = 0;
   int64_t backward_message = 0;
-  // Picoseconds for each further byte of a long all-reduce over all replicas; half of that for an all-gather or a
-  // reduce-scatter.
+  // Picoseconds for each further byte of a long all-reduce over all replicas, and of a long all-gather and a long
+  // reduce-scatter. Bytes are those of the whole buffer; 0 = they take no time.
   double sum_ps_per_byte = 0;
+  double gather_ps_per_byte = 0;
+  double scatter_ps_per_byte = 0;
 };
 
 // Replicas that share one copy of what plan.zero shards.

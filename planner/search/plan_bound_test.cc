@@ -140,6 +140,53 @@ TEST(PlanBound, PairsMayOverlapIfStagesHaveCollectives) {
   EXPECT_GE(waits.bound.least_seconds, 2 * 16 * kBackward * 1e-12);
 }
 
+// The weights of the first layer, an embedding, are gathered for its forwards alone.
+TEST(PlanBound, TheFirstLayersWeightsAreGatheredOnce) {
+  const PipelineSchedule schedule = Build("1f1b", 1, 4);
+  const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
+  BlockProfile profile = Layers(3);
+  profile.runs[0].run = {1, 2};
+  profile.runs.insert(profile.runs.begin(), RunCosts{.run = {0, 1}, .first = {.parameter_bytes = 10 * kGiB}});
+  const std::vector<int32_t> cut = {3};
+  const auto seconds = [&](const std::string& zero) {
+    const Plan plan = Parse<Plan>("mesh { axes { name: 'data' size: 2 } } " + zero);
+    return BoundOf({.profile = profile,
+                    .shape = shape,
+                    .layers_per_stage = cut,
+                    .plan = plan,
+                    .network = {.gather_ps_per_byte = 1},
+                    .capacity = 1000 * kGiB})
+        .least_seconds;
+  };
+  // Four microbatches, two blocks of 2 GiB.
+  EXPECT_DOUBLE_EQ(seconds("zero { stage: 3 }"), 4 * (10 + 2 * 4) * kGiB * 1e-12);
+  EXPECT_DOUBLE_EQ(seconds("zero { stage: 3 reshard: AFTER_BACKWARD }"), 4 * (10 + 4) * kGiB * 1e-12);
+}
+
+// ZeRO 1 scatters what replicas with whole states sum.
+TEST(PlanBound, EachCollectiveHasItsOwnTime) {
+  const PipelineSchedule schedule = Build("1f1b", 1, 4);
+  const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
+  const BlockProfile profile = Layers(1);
+  const std::vector<int32_t> cut = {1};
+  const auto seconds = [&](const std::string& zero, const NetworkTimes& network) {
+    const Plan plan = Parse<Plan>("mesh { axes { name: 'data' size: 2 } } precision { grads: FP32 reduce: FP32 } " + zero);
+    return BoundOf({.profile = profile,
+                    .shape = shape,
+                    .layers_per_stage = cut,
+                    .plan = plan,
+                    .network = network,
+                    .sums_after_backward = true,
+                    .capacity = 1000 * kGiB})
+        .least_seconds;
+  };
+  for (const auto& [zero, network] : {std::pair<std::string, NetworkTimes>{"", {.sum_ps_per_byte = 1}},
+                                      {"zero { stage: 1 }", {.scatter_ps_per_byte = 1}}}) {
+    EXPECT_DOUBLE_EQ(seconds(zero, network) - seconds(zero, {}), 4 * kGiB * 1e-12) << zero;
+  }
+  EXPECT_DOUBLE_EQ(seconds("zero { stage: 1 }", {.sum_ps_per_byte = 1}), seconds("zero { stage: 1 }", {}));
+}
+
 // The first rank of an interleaved schedule holds more microbatches of its first layer than of its last one.
 TEST(PlanBound, TheFirstLayersFreeMost) {
   const std::string fit = "recompute { mode: FIT }";

@@ -103,6 +103,8 @@ std::vector<Problem> Problems() {
   problems.push_back({.batch = 4, .plan = two_replicas, .excluded = {"recompute"}});
   problems.push_back({.batch = 4, .plan = two_replicas + "accumulation: EXACT"});
   problems.push_back(
+      {.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } collective: 'direct'"});
+  problems.push_back(
       {.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } zero { stage: 2 group: 2 }"});
   problems.push_back(
       {.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } zero { stage: 1 group: 2 }"});
