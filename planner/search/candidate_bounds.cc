@@ -78,11 +78,6 @@ std::string CacheKey(const Recipe& recipe, const std::string& profile_key, bool 
 
 }  // namespace
 
-int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
-  return recipe.global_batch_sequences() /
-         (AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
-}
-
 CandidateBounds::CandidateBounds(const SearchContext& context, const Space& space)
     : context_(context),
       space_(space),

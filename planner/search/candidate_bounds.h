@@ -91,9 +91,6 @@ class CandidateBounds {
   std::map<NetworkKey, NetworkTimes> network_times_;
 };
 
-// Microbatches that each replica runs in an iteration.
-int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan);
-
 }  // namespace weft::planner
 
 #endif  // WEFT_PLANNER_SEARCH_CANDIDATE_BOUNDS_H_

@@ -351,7 +351,6 @@ bool Searcher::FinishPlans() {
 absl::StatusOr<SearchResult> Searcher::Run() {
   const bool prepared = bounds_.Prepare(options_.stop);
   result_.space = bounds_.plans();
-  result_.profiles = bounds_.profiles();
   result_.dimensions = space_.dimensions();
   if (result_.space == 0) {
     return absl::InvalidArgumentError(
@@ -431,14 +430,7 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
   }
   SpaceOptions resolved = options.space;
   WEFT_RETURN_IF_ERROR(CheckRecompute(resolved.plan.recompute()));
-  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&resolved.recipe));
-  // Zero lets the search choose the microbatch.
-  resolved.recipe.set_microbatch_sequences(options.space.recipe.microbatch_sequences());
-  // The types of weights and gradients, which bounds need.
-  Plan defaults;
-  *defaults.mutable_precision() = resolved.plan.precision();
-  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, cluster.device()));
-  *resolved.plan.mutable_precision() = defaults.precision();
+  WEFT_RETURN_IF_ERROR(ResolveGiven(cluster.device(), &resolved.recipe, &resolved.plan));
   WEFT_ASSIGN_OR_RETURN(const Space space, Space::Make(resolved, cluster));
   const SearchContext context = {.model = model,
                                  .cluster = limited,

@@ -90,7 +90,6 @@ struct SearchResult {
   int64_t simulated = 0;
   // Plans that the search did not come to.
   int64_t open = 0;
-  int64_t profiles = 0;
   // One for each kind of which the space has plans.
   std::vector<PopularPlan> popular;
   // A plan that does not fit and is faster than the best one, simulated; the smallest that was found.

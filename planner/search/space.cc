@@ -12,6 +12,7 @@
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
+#include "proto/validate/validate.h"
 #include "schedules/pipeline/schedule.h"
 
 namespace weft::planner {
@@ -56,11 +57,6 @@ std::vector<int64_t> Divisors(int64_t number) {
   return divisors;
 }
 
-int64_t Microbatches(const Recipe& recipe, const Plan& plan) {
-  return recipe.global_batch_sequences() /
-         std::max<int64_t>(1, AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
-}
-
 bool BatchDivides(const Recipe& recipe, const Plan& plan) {
   const int64_t data = AxisSize(plan.mesh(), "data"), size = std::max<int64_t>(1, recipe.microbatch_sequences());
   return size <= recipe.global_batch_sequences() / data && recipe.global_batch_sequences() % (data * size) == 0;
@@ -72,7 +68,7 @@ bool HasTensorAxis(const Recipe&, const Plan& plan) {
   return AxisSize(plan.mesh(), "x") > 1 && AxisSize(plan.mesh(), "y") == 1;
 }
 bool ScheduleIsNeeded(const Recipe& recipe, const Plan& plan) {
-  return HasStages(recipe, plan) && Microbatches(recipe, plan) > 0;
+  return HasStages(recipe, plan) && MicrobatchesOf(recipe, plan) > 0;
 }
 
 // The size that the user fixes for an axis; 0 if the plan does not name the axis.
@@ -185,6 +181,22 @@ bool ScheduleIsFixed(const Plan& plan) {
 }
 
 }  // namespace
+
+int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
+  return recipe.global_batch_sequences() /
+         (AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
+}
+
+absl::Status ResolveGiven(const Device& device, Recipe* recipe, Plan* plan) {
+  const int64_t microbatch = recipe->microbatch_sequences();
+  WEFT_RETURN_IF_ERROR(ValidateAndResolve(recipe));
+  recipe->set_microbatch_sequences(microbatch);
+  Plan defaults;
+  *defaults.mutable_precision() = plan->precision();
+  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, device));
+  *plan->mutable_precision() = defaults.precision();
+  return absl::OkStatus();
+}
 
 std::vector<std::string> DimensionNames() {
   return {std::string(kMeshName),
