@@ -142,6 +142,24 @@ std::vector<std::string> Microbatches(int64_t global_batch) {
   return settings;
 }
 
+// True if the schedule can be built for two ranks with this number of stages on each.
+bool CanHaveStages(const ScheduleEntry& entry, int virtual_stages) {
+  ScheduleParams params{.ranks = 2, .microbatches = 4};
+  params.virtual_stages = virtual_stages;
+  return BuildSchedule(entry, params).ok();
+}
+
+// Refuses schedules whose loss differs or whose order is not known.
+absl::Status CheckSearched(const ScheduleEntry& entry) {
+  const absl::StatusOr<PipelineSchedule> example = BuildSchedule(entry, {.ranks = 2, .microbatches = 4});
+  if (!example.ok() || (!example->asynchrony && !example->message_driven)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("schedule ", Quoted(entry.name),
+                   example->asynchrony ? " updates the weights without a flush, which changes the loss"
+                                       : " chooses its order at run time, so its time has no bound",
+                   "; weft plan searches schedules that flush and have a static order, e.g. 1f1b"));
+}
+
 absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) {
   std::vector<std::string> names = options.schedules;
   if (names.empty()) {
@@ -153,17 +171,11 @@ absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) 
   std::vector<std::string> settings;
   for (const std::string& name : names) {
     WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(name));
-    const absl::StatusOr<PipelineSchedule> example = BuildSchedule(*entry, {.ranks = 2, .microbatches = 4});
-    if (example.ok() && (example->asynchrony || example->message_driven)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule ", Quoted(name),
-                       example->asynchrony ? " updates the weights without a flush, which changes the loss"
-                                           : " chooses its order at run time, so its time has no bound",
-                       "; weft plan searches schedules that flush and have a static order, e.g. 1f1b"));
-    }
-    // These two place a fixed number of stages on each rank.
-    const bool two_stages = name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev";
-    if ((entry->takes & kTakesVirtualStages) != 0 && !two_stages) {
+    WEFT_RETURN_IF_ERROR(CheckSearched(*entry));
+    // Some schedules place a fixed number of stages on each rank.
+    const bool any_stages =
+        (entry->takes & kTakesVirtualStages) != 0 && CanHaveStages(*entry, 2) && CanHaveStages(*entry, 3);
+    if (any_stages) {
       for (const int stages : {2, 3, 4, 5, 6, 8, 10, 12}) {
         settings.push_back(absl::StrCat("schedule=", name, " virtual=", stages));
       }
