@@ -244,6 +244,8 @@ TEST(Search, RefusesInputsThatItCannotSearch) {
   EXPECT_THAT(error({.devices = 4, .batch = 3, .plan = "mesh { axes { name: 'data' size: 4 } }"}),
               HasSubstr("divide recipe.global_batch_sequences"));
   EXPECT_THAT(error({.schedule = "pipedream"}), HasSubstr("changes the loss"));
+  EXPECT_THAT(error({.plan = "schedule { name: 'pipedream' }"}), HasSubstr("changes the loss"));
+  EXPECT_THAT(error({.plan = "schedule { name: 'axonn' }"}), HasSubstr("chooses its order at run time"));
   EXPECT_THAT(error({.plan = "recompute { mode: EVERY every: 2 }"}), HasSubstr("plan.recompute.mode = EVERY"));
   EXPECT_THAT(error({.plan = "mesh { axes { name: 'pipe' size: 2 } } partition { layers_per_stage: [1, 2, 3] }"}),
               HasSubstr("cannot be cut into 2 stages"));

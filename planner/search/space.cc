@@ -272,6 +272,10 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
                            [](const Recipe& from, const Plan&, Recipe* recipe, Plan*) {
                              recipe->set_microbatch_sequences(from.microbatch_sequences());
                            }));
+  if (!plan.schedule().name().empty()) {
+    WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(plan.schedule().name()));
+    WEFT_RETURN_IF_ERROR(CheckSearched(*entry));
+  }
   WEFT_ASSIGN_OR_RETURN(std::vector<std::string> schedules, Schedules(options));
   WEFT_RETURN_IF_ERROR(add(kScheduleName, ScheduleIsFixed(plan), std::move(schedules), ScheduleIsNeeded, nullptr,
                            [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
