@@ -23,6 +23,7 @@
 #include "cli/common/terminal.h"
 #include "cli/inputs/inputs.h"
 #include "cli/plan_preset.h"
+#include "planner/evaluate.h"
 #include "planner/search/front.h"
 #include "planner/search/objective.h"
 #include "planner/search/plan_report.h"
@@ -258,6 +259,11 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   if (!request.devices.empty()) search.space.devices = request.devices.front();
   if (request.memory_front && request.devices.size() > 1) {
     return absl::InvalidArgumentError("--memory-front: it searches for one number of devices; give --gpus=N");
+  }
+  if (const int64_t usable = planner::UsableBytes(inputs.cluster.device()); search.memory_bytes > usable) {
+    return absl::InvalidArgumentError(absl::StrCat("--at-most: memory=", BytesText(search.memory_bytes),
+                                                   " is more than a device of ", Quoted(inputs.cluster.name()),
+                                                   " has; allowed: up to ", BytesText(usable)));
   }
   search.space.schedules = Listed(request.schedules);
   search.space.excluded = Listed(request.exclude);

@@ -105,12 +105,15 @@ expect 1 'no plan was found before the search was stopped' plan "${tiny[@]}" --b
 # Bad input is one line.
 expect 1 'no plan fits: each of [0-9]+ plans takes more than .* the smallest takes at least [0-9.]+ MiB' plan "${tiny[@]}" --at-most=memory=1MiB
 expect 2 "--at-most='70': expected memory=SIZE with a unit, e.g. memory=70GiB" plan "${tiny[@]}" --at-most=70
+expect 1 "^weft plan: --at-most: memory=200 GiB is more than a device of 'dgx-a100-80g' has; allowed: up to 7" \
+  plan "${tiny[@]}" --at-most=memory=200GiB
 expect 2 'memory=-1GiB' plan "${tiny[@]}" --at-most=memory=-1GiB
 expect 1 "the search is for 4096 devices; cluster 'dgx-a100-80g' has 1024" plan "${tiny[@]:0:2}" --gpus=4096 \
   --set seq=64 --set gbs=8
 expect 1 "no dimension is called 'offlod'; known: mesh" plan "${tiny[@]:0:7}" --exclude=offlod
 expect 1 'zb-h1' plan "${tiny[@]:0:7}" --schedules=zb-h3
 expect 1 "schedule 'pipedream' updates the weights without a flush" plan "${tiny[@]:0:7}" --schedules=pipedream
+expect 1 "schedule 'pipedream' updates the weights without a flush" plan "${tiny[@]}" --schedule=pipedream
 expect 1 'plan.recompute.mode = EVERY is not searched' plan "${tiny[@]}" --set recompute.mode=EVERY --set recompute.every=2
 expect 1 'recipe.global_batch_sequences' plan --model=gpt2-tiny --cluster=dgx-a100-80g --gpus=2 --set seq=64
 expect 1 'no mesh of 2 devices has the axes that plan.mesh fixes' plan "${tiny[@]}" --set tp=3

@@ -32,27 +32,30 @@ bool OrderFollowsCosts(const PlanSchedule& schedule) {
   return schedule.definition().empty() && entry.ok() && ((*entry)->takes & kTakesWaves) != 0;
 }
 
-// Replaces the moments by what holds in any order: a rank holds one microbatch of a stage when it runs a backward of
-// the stage.
+// Replaces the moments by what holds in any order: when a rank runs a backward of a stage, it holds the microbatch in
+// this stage and in all stages before it, whose backwards come later.
 void ForgetOrder(ScheduleShape* shape) {
   shape->held.assign(shape->held.size(), {});
   for (const std::vector<int>& lane : shape->placement) {
+    std::vector<std::vector<std::pair<int, int64_t>>> before(shape->held.size());
     for (int stage = 0; stage < shape->stages; ++stage) {
-      shape->held[lane[stage]].push_back({.stage = stage, .saved = {{stage, 1}}, .saved_gradients = {}});
+      before[lane[stage]].emplace_back(stage, 1);
+      shape->held[lane[stage]].push_back({.stage = stage, .saved = before[lane[stage]], .saved_gradients = {}});
     }
   }
 }
 
-// Returns the picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot
-// tell. The start-up time is left out, so that the result bounds several short all-reduces too.
-double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const CollectiveEntry& algorithm) {
+// Returns the picoseconds for each further byte of a long collective over the axis `data`; 0 if the network cannot
+// tell. The start-up time is left out, so that the result bounds several short ones too.
+double TimePerByte(const sim::NetworkModel& network, const Mesh& mesh, CollectiveKind kind,
+                   const CollectiveEntry& algorithm) {
   constexpr int64_t kElements = int64_t{1} << 26;
   sim::GroupForm form(mesh.axes_size());
   for (int i = 0; i < mesh.axes_size(); ++i) {
     if (mesh.axes(i).name() == "data") form[i].kind = sim::AxisPart::kAll;
   }
   const auto time = [&](int64_t elements) {
-    const sim::CollectiveCall call{CollectiveKind::kAllReduce, &algorithm, {{elements, 4}}};
+    const sim::CollectiveCall call{kind, &algorithm, {{elements, 4}}};
     return network.Collective(call, form, sim::FormMembers(mesh, 0, form));
   };
   const auto once = time(kElements), twice = time(2 * kElements);
@@ -61,11 +64,6 @@ double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const Collect
 }
 
 }  // namespace
-
-int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
-  return recipe.global_batch_sequences() /
-         (AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
-}
 
 CandidateBounds::CandidateBounds(const SearchContext& context, const Space& space)
     : context_(context), space_(space), profiles_(context) {}
@@ -173,7 +171,11 @@ NetworkTimes CandidateBounds::MakeNetworkTimes(const Plan& plan, const BlockProf
     times.forward_message = forward;
     times.backward_message = backward;
   }
-  if (AxisSize(mesh, "data") > 1) times.sum_ps_per_byte = SumTime(*network, mesh, **algorithm);
+  if (AxisSize(mesh, "data") > 1) {
+    times.sum_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kAllReduce, **algorithm);
+    times.gather_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kAllGather, **algorithm);
+    times.scatter_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kReduceScatter, **algorithm);
+  }
   return times;
 }
 
@@ -220,8 +222,7 @@ absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Pla
   return bound;
 }
 
-absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound,
-                                      const std::set<int32_t>* recomputed) const {
+absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound) const {
   if (OrderFollowsCosts(plan.schedule())) return absl::OkStatus();
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
@@ -231,7 +232,7 @@ absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, Pl
                         ScheduleFor(plan.schedule(), AxisSize(plan.mesh(), "pipe"), microbatches));
   return TightenBound(InputsOf(plan, profiles, *shape, cuts_.at(CutKeyOf(profiles.configuration, shape->stages, plan)),
                                network_times_.at(NetworkKeyOf(plan, profiles.profile))),
-                      schedule, microbatches, bound, recomputed);
+                      schedule, microbatches, bound);
 }
 
 CandidateBounds::CutKey CandidateBounds::CutKeyOf(const std::string& configuration, int stages,

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -52,8 +51,7 @@ class CandidateBounds {
   // Call the functions below only for plans for which Bound succeeded. Several threads may call them at the same time,
   // but not while Bound runs. Tighten calls TightenBound (plan_bound.h) unless the order of the schedule depends on the
   // costs of its slots.
-  absl::Status Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound,
-                       const std::set<int32_t>* recomputed = nullptr) const;
+  absl::Status Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound) const;
   const absl::StatusOr<ScheduleShape>& ShapeOf(const Recipe& recipe, const Plan& plan) const;
   // Returns the number of layers of each stage: as the plan says, else as the runtime cuts the model, else so that the
   // slowest stage is as fast as possible.
@@ -86,9 +84,6 @@ class CandidateBounds {
   std::map<CutKey, std::vector<int32_t>> cuts_;
   std::map<NetworkKey, NetworkTimes> network_times_;
 };
-
-// Microbatches that each replica runs in an iteration.
-int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan);
 
 }  // namespace weft::planner
 

@@ -3,7 +3,7 @@
 #define WEFT_PLANNER_SEARCH_PLAN_BOUND_H_
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -33,6 +33,8 @@ struct ScheduleShape {
   };
   // By pipe rank: the moments at which the rank holds the most microbatches, at most kMaxMoments of them.
   std::vector<std::vector<Held>> held = {};
+  // By pipe rank: (stage, number of its forwards that run as one action with a backward).
+  std::vector<std::map<int, int64_t>> paired_forwards = {};
   bool split_backward = false;
   bool whole_backward = false;
 };
@@ -52,11 +54,10 @@ struct PlanBound {
   int64_t least_bytes = 0;
   // From profiles of a larger microbatch (profile_store.h): the plan's own give a bound that is not lower.
   bool is_loose = false;
-  // For a plan with recompute FIT: the least share of its layers that each pipe rank must recompute.
-  std::vector<double> recomputed_share;
-  // For such a plan: about how many bytes fewer each pipe rank holds at its fullest moment if it recomputes all layers.
-  std::vector<int64_t> recomputable_bytes;
-  bool recomputes() const;
+  // For a plan with recompute FIT: how many of its first layers each pipe rank must recompute at least, in fractions of
+  // layers, and about how many bytes each of them frees at the rank's fullest moment.
+  std::vector<double> recomputed_layers;
+  std::vector<int64_t> bytes_of_layer;
 };
 
 // Times on an idle network.
@@ -64,9 +65,11 @@ struct NetworkTimes {
   // Picoseconds of the fastest message between two stages, forward and back; 0 = messages take no time.
   int64_t forward_message = 0;
   int64_t backward_message = 0;
-  // Picoseconds for each further byte of a long all-reduce over all replicas; half of that for an all-gather or a
-  // reduce-scatter.
+  // Picoseconds for each further byte of a long all-reduce over all replicas, and of a long all-gather and a long
+  // reduce-scatter. Bytes are those of the whole buffer; 0 = they take no time.
   double sum_ps_per_byte = 0;
+  double gather_ps_per_byte = 0;
+  double scatter_ps_per_byte = 0;
 };
 
 // Returns the number of replicas over which plan.zero shards.
@@ -103,23 +106,22 @@ struct BoundInputs {
 //
 // bounds an iteration from below. Fill: the forwards of one microbatch on the stages before those of p. Work: all
 // forwards and backwards of p, less the weight halves of its backwards, which may run after the drain. Drain: the
-// backwards of one microbatch, or their input halves, on the stages before those of p. Step: the rank of stage 0
-// updates its weights before its next forward starts. If gradients are summed after the backward, step(0) includes the
-// sum of the gradients of stage 0. There are two other lower bounds: the work with all halves plus step(p), and, with
-// ZeRO 2 and 3, the time of each communicator. All gathers of weights run one after the other, and so do all
-// reduce-scatters of gradients.
+// backwards of one microbatch, or their input halves, on the stages before those of p. A forward that runs as one
+// action with a backward may compute while the backward waits for collectives, so only the backward counts, unless
+// stages have no collectives. Step: the rank of stage 0 updates its weights before its next forward starts. If
+// gradients are summed after the backward, step(0) includes the sum of the gradients of stage 0. There are two other
+// lower bounds: the work with all halves plus step(p), and, with ZeRO 2 and 3, the time of each communicator. All
+// gathers of weights run one after the other, and so do all reduce-scatters of gradients.
 //
 // The memory of a rank is its states, and the activations and the workspace of a moment in which it runs a backward. If
-// recompute is FIT, each rank recomputes the share of its layers that makes it fit; layers count as if they could be
+// recompute is FIT, each rank recomputes its first layers, as few as make it fit; layers count as if they could be
 // recomputed in part, so the time remains a lower bound.
 PlanBound BoundOf(const BoundInputs& inputs);
 
 // Tightens `bound`, which BoundOf made of the same inputs, with the times of every slot of `schedule`, whose shape is
 // that of the inputs: fill and drain as they are, and the idle time in between. Takes time in proportion to the slots.
-// If `recomputed` is not null, the plan's recompute is FIT, and these layers, at least, are recomputed; in each stage
-// they are the first ones.
 absl::Status TightenBound(const BoundInputs& inputs, const PipelineSchedule& schedule, int microbatches,
-                          PlanBound* bound, const std::set<int32_t>* recomputed = nullptr);
+                          PlanBound* bound);
 
 }  // namespace weft::planner
 

@@ -204,9 +204,10 @@ TriedPlan Searcher::Try(const Open& open, const SearchContext& context, bool giv
   if (!gives_up) return TryCandidate(context, std::move(found), shape, cut, open.bound, nullptr);
   const Recipe recipe = found.recipe;
   const Plan plan = found.plan;
-  return TryCandidate(context, std::move(found), shape, cut, open.bound, [&](const std::set<int32_t>& recomputed) {
+  return TryCandidate(context, std::move(found), shape, cut, open.bound, [&](const std::vector<double>& layers) {
     PlanBound bound = open.bound;
-    return bounds_.Tighten(recipe, plan, &bound, &recomputed).ok() && IsDone(bound.least_seconds);
+    bound.recomputed_layers = layers;
+    return bounds_.Tighten(recipe, plan, &bound).ok() && IsDone(bound.least_seconds);
   });
 }
 
@@ -512,14 +513,7 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
   }
   SpaceOptions resolved = options.space;
   WEFT_RETURN_IF_ERROR(CheckRecompute(resolved.plan.recompute()));
-  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&resolved.recipe));
-  // Zero lets the search choose the microbatch.
-  resolved.recipe.set_microbatch_sequences(options.space.recipe.microbatch_sequences());
-  // Bounds need the types of weights and gradients.
-  Plan defaults;
-  *defaults.mutable_precision() = resolved.plan.precision();
-  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, cluster.device()));
-  *resolved.plan.mutable_precision() = defaults.precision();
+  WEFT_RETURN_IF_ERROR(ResolveGiven(cluster.device(), &resolved.recipe, &resolved.plan));
   WEFT_ASSIGN_OR_RETURN(const Space space, Space::Make(resolved, cluster));
   const SearchContext context = {.model = model,
                                  .cluster = limited,

@@ -102,6 +102,7 @@ std::vector<Problem> Problems() {
   problems.push_back({.batch = 4, .plan = two_replicas + "zero { stage: 3 reshard: AFTER_BACKWARD }"});
   problems.push_back({.batch = 4, .plan = two_replicas, .excluded = {"recompute"}});
   problems.push_back({.batch = 4, .plan = two_replicas + "accumulation: EXACT"});
+  problems.push_back({.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } collective: 'direct'"});
   problems.push_back(
       {.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } zero { stage: 2 group: 2 }"});
   problems.push_back(
@@ -242,6 +243,8 @@ TEST(Search, RefusesInputsThatItCannotSearch) {
   EXPECT_THAT(error({.devices = 4, .batch = 3, .plan = "mesh { axes { name: 'data' size: 4 } }"}),
               HasSubstr("divide recipe.global_batch_sequences"));
   EXPECT_THAT(error({.schedule = "pipedream"}), HasSubstr("changes the loss"));
+  EXPECT_THAT(error({.plan = "schedule { name: 'pipedream' }"}), HasSubstr("changes the loss"));
+  EXPECT_THAT(error({.plan = "schedule { name: 'axonn' }"}), HasSubstr("chooses its order at run time"));
   EXPECT_THAT(error({.plan = "recompute { mode: EVERY every: 2 }"}), HasSubstr("plan.recompute.mode = EVERY"));
   EXPECT_THAT(error({.plan = "mesh { axes { name: 'pipe' size: 2 } } partition { layers_per_stage: [1, 2, 3] }"}),
               HasSubstr("cannot be cut into 2 stages"));

@@ -13,6 +13,7 @@
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
+#include "proto/validate/validate.h"
 #include "schedules/pipeline/schedule.h"
 
 namespace weft::planner {
@@ -57,11 +58,6 @@ std::vector<int64_t> Divisors(int64_t number) {
   return divisors;
 }
 
-int64_t Microbatches(const Recipe& recipe, const Plan& plan) {
-  return recipe.global_batch_sequences() /
-         std::max<int64_t>(1, AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
-}
-
 bool BatchDivides(const Recipe& recipe, const Plan& plan) {
   const int64_t data = AxisSize(plan.mesh(), "data"), size = std::max<int64_t>(1, recipe.microbatch_sequences());
   return size <= recipe.global_batch_sequences() / data && recipe.global_batch_sequences() % (data * size) == 0;
@@ -73,7 +69,7 @@ bool HasTensorAxis(const Recipe&, const Plan& plan) {
   return AxisSize(plan.mesh(), "x") > 1 && AxisSize(plan.mesh(), "y") == 1;
 }
 bool ScheduleIsNeeded(const Recipe& recipe, const Plan& plan) {
-  return HasStages(recipe, plan) && Microbatches(recipe, plan) > 0;
+  return HasStages(recipe, plan) && MicrobatchesOf(recipe, plan) > 0;
 }
 
 // Returns the size that the user fixes for an axis; 0 if the plan does not name the axis.
@@ -147,6 +143,24 @@ std::vector<std::string> Microbatches(int64_t global_batch) {
   return settings;
 }
 
+// True if the schedule can be built for two ranks with this number of stages on each.
+bool CanHaveStages(const ScheduleEntry& entry, int virtual_stages) {
+  ScheduleParams params{.ranks = 2, .microbatches = 4};
+  params.virtual_stages = virtual_stages;
+  return BuildSchedule(entry, params).ok();
+}
+
+// Refuses schedules whose loss differs or whose order is not known.
+absl::Status CheckSearched(const ScheduleEntry& entry) {
+  const absl::StatusOr<PipelineSchedule> example = BuildSchedule(entry, {.ranks = 2, .microbatches = 4});
+  if (!example.ok() || (!example->asynchrony && !example->message_driven)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("schedule ", Quoted(entry.name),
+                   example->asynchrony ? " updates the weights without a flush, which changes the loss"
+                                       : " chooses its order at run time, so its time has no bound",
+                   "; weft plan searches schedules that flush and have a static order, e.g. 1f1b"));
+}
+
 absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) {
   std::vector<std::string> names = options.schedules;
   if (names.empty()) {
@@ -158,17 +172,11 @@ absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) 
   std::vector<std::string> settings;
   for (const std::string& name : names) {
     WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(name));
-    const absl::StatusOr<PipelineSchedule> example = BuildSchedule(*entry, {.ranks = 2, .microbatches = 4});
-    if (example.ok() && (example->asynchrony || example->message_driven)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule ", Quoted(name),
-                       example->asynchrony ? " updates the weights without a flush, which changes the loss"
-                                           : " chooses its order at run time, so its time has no bound",
-                       "; weft plan searches schedules that flush and have a static order, e.g. 1f1b"));
-    }
-    // These schedules always place two stages on each rank.
-    const bool two_stages = name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev";
-    if ((entry->takes & kTakesVirtualStages) != 0 && !two_stages) {
+    WEFT_RETURN_IF_ERROR(CheckSearched(*entry));
+    // Some schedules place a fixed number of stages on each rank.
+    const bool any_stages =
+        (entry->takes & kTakesVirtualStages) != 0 && CanHaveStages(*entry, 2) && CanHaveStages(*entry, 3);
+    if (any_stages) {
       for (const int stages : {2, 3, 4, 5, 6, 8, 10, 12}) {
         settings.push_back(absl::StrCat("schedule=", name, " virtual=", stages));
       }
@@ -201,6 +209,22 @@ bool ScheduleIsFixed(const Plan& plan) {
 }
 
 }  // namespace
+
+int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
+  return recipe.global_batch_sequences() /
+         (AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
+}
+
+absl::Status ResolveGiven(const Device& device, Recipe* recipe, Plan* plan) {
+  const int64_t microbatch = recipe->microbatch_sequences();
+  WEFT_RETURN_IF_ERROR(ValidateAndResolve(recipe));
+  recipe->set_microbatch_sequences(microbatch);
+  Plan defaults;
+  *defaults.mutable_precision() = plan->precision();
+  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, device));
+  *plan->mutable_precision() = defaults.precision();
+  return absl::OkStatus();
+}
 
 std::vector<std::string> DimensionNames() {
   return {std::string(kMeshName),
@@ -267,6 +291,10 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
                            [](const Recipe& from, const Plan&, Recipe* recipe, Plan*) {
                              recipe->set_microbatch_sequences(from.microbatch_sequences());
                            }));
+  if (!plan.schedule().name().empty()) {
+    WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(plan.schedule().name()));
+    WEFT_RETURN_IF_ERROR(CheckSearched(*entry));
+  }
   WEFT_ASSIGN_OR_RETURN(std::vector<std::string> schedules, Schedules(options));
   WEFT_RETURN_IF_ERROR(add(kScheduleName, ScheduleIsFixed(plan), std::move(schedules), ScheduleIsNeeded, nullptr,
                            [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {

@@ -59,6 +59,10 @@ struct SpaceOptions {
   bool under_runtime = false;
 };
 
+// Checks a recipe and a plan that leave fields open and fills in what searches need: the recipe's defaults, and the
+// types of weights and gradients. The recipe's microbatch stays 0 if the user leaves it open.
+absl::Status ResolveGiven(const Device& device, Recipe* recipe, Plan* plan);
+
 class Space {
  public:
   // Returns InvalidArgument if no plan has the fields that the user fixes, and NotFound for an unknown schedule or
@@ -82,6 +86,9 @@ class Space {
   SpaceOptions options_;
   std::vector<Dimension> dimensions_;
 };
+
+// Microbatches that each replica runs in an iteration.
+int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan);
 
 // The names of the dimensions, for error messages and help.
 std::vector<std::string> DimensionNames();

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -34,7 +33,6 @@ struct FoundPlan {
   bool is_finished = false;
   // The bounds before the plan was compiled (plan_bound.h).
   double least_seconds = 0;
-  double estimated_seconds = 0;
   int64_t least_bytes = 0;
 };
 
@@ -56,14 +54,15 @@ struct TriedPlan {
 TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan);
 
 // Tries `plan`, whose recipe, plan and candidate are set. With recompute FIT, each pipe rank recomputes the first of
-// its layers: as few as `bound` allows, then more on the ranks that do not fit. `is_slower`, if not null, says whether
-// a plan of which each rank recomputes at least a share of its layers is too slow to go on.
+// its layers: the fewest with which it fits, as weft compile chooses them, and at least those that `bound` says. If
+// `is_slower` is not null, the plan is given up when it returns true for the number of layers that each rank must
+// recompute at least.
 //
 // Arenas may be somewhat higher than those of weft compile, unless the plan fits only with the lower ones. There may be
 // no evaluation program. The times are the same.
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
                        const std::vector<int32_t>& layers_per_stage, const PlanBound& bound,
-                       const std::function<bool(const std::set<int32_t>&)>& is_slower);
+                       const std::function<bool(const std::vector<double>&)>& is_slower);
 
 // Returns the program of a plan that was tried. Its arenas may be higher than those of weft compile; its times are the
 // same.
