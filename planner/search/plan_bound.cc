@@ -235,12 +235,27 @@ int64_t CountOf(const std::vector<std::pair<int, int64_t>>& held, int stage) {
   return 0;
 }
 
+// What a rank holds at the moment of weights that were gathered for a forward, and are kept for its backward.
+int64_t GatheredAt(const BoundInputs& in, const ScheduleShape::Held& moment, const std::vector<LayerCosts>& stages) {
+  const bool keeps = in.workspace_as_planned && in.plan.zero().stage() >= 3 && ReplicasThatShare(in.plan) > 1 &&
+                     in.plan.zero().reshard() == Zero::AFTER_BACKWARD;
+  if (!keeps) return 0;
+  int64_t bytes = 0;
+  for (const auto& [stage, count] : moment.saved) {
+    if (count == 0) continue;
+    // The backward of an embedding needs no weights.
+    const int64_t first = stage == 0 ? in.profile.CostsOf(0, 1, IsSharded(in)).parameter_bytes : 0;
+    bytes += std::max<int64_t>(0, stages[stage].parameter_bytes - first);
+  }
+  return bytes;
+}
+
 // What the rank needs at the moment, and how many of its first layers it must recompute for that. `stages` recompute
 // nothing; `runs` are those of the rank.
 RankMemory MemoryAt(const BoundInputs& in, const ScheduleShape::Held& moment, int64_t states,
                     const std::vector<LayerCosts>& stages, const std::vector<RecomputedRun>& runs) {
   const bool keeps = in.plan.offload().activation_layers() == 0;
-  int64_t kept = states;
+  int64_t kept = states + GatheredAt(in, moment, stages);
   for (const auto& [stage, count] : moment.saved) kept += keeps ? count * SavedOf(stages[stage], in.shape) : 0;
   for (const auto& [stage, count] : moment.saved_gradients) kept += count * stages[stage].saved_gradient_bytes;
   int64_t workspace = in.workspace_as_planned ? WorkspaceOf(stages[moment.stage], in.shape) : 0;
@@ -362,7 +377,8 @@ PlanBound BoundOf(const BoundInputs& in) {
       ++load.stages;
       load.least_step += LeastStep(in, costs);
       load.step += Divided(costs.step, group, zero >= 1);
-      load.states += Divided(costs.parameter_bytes, group, zero >= 3);
+      const bool whole = in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER;
+      load.states += Divided(costs.parameter_bytes, group, zero >= 3 && !whole);
       if (!in.plan.offload().optimizer()) load.states += Divided(costs.optimizer_bytes, group, zero >= 1);
       const int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
       load.gradients += gradients;

@@ -30,7 +30,7 @@ constexpr absl::string_view kScheduleName = "schedule";
 
 // Schedules that every runtime of the catalog knows, and those that weft's own executor adds.
 constexpr std::array<absl::string_view, 2> kCommonSchedules = {"1f1b", "interleaved"};
-constexpr std::array<absl::string_view, 5> kMoreSchedules = {"zb-h1", "zb-v", "v-half", "hanayo", "chimera"};
+constexpr std::array<absl::string_view, 4> kMoreSchedules = {"zb-h1", "zb-v", "v-half", "chimera"};
 
 absl::StatusOr<Choice> MakeChoice(std::string settings) {
   Choice choice;
