@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "proto/util/mesh.h"
@@ -217,6 +218,8 @@ PlanBound BoundOf(const BoundInputs& in) {
   std::vector<RankLoad> ranks(shape.held.size());
   const std::vector<LayerCosts> stages = StagesOf(in, in.profile);
   const std::vector<LayerCosts> recomputed = in.recomputed == nullptr ? stages : StagesOf(in, *in.recomputed);
+  // Ranks and stages of earlier lanes. Lanes that put a stage on the same rank share its states.
+  std::set<std::pair<int, int>> placed;
   for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
     int64_t fill = 0, drain = 0;
     const int64_t microbatches = shape.microbatches[lane];
@@ -229,14 +232,16 @@ PlanBound BoundOf(const BoundInputs& in) {
         drain += in.network.backward_message;
       }
       load.ends |= (s == 0 ? kFirst : 0) | (s + 1 == shape.stages ? kLast : 0);
-      ++load.stages;
-      load.least_step += LeastStep(in, costs);
-      load.step += Divided(costs.step, group, zero >= 1);
-      load.states += Divided(costs.parameter_bytes, group, zero >= 3);
-      if (!in.plan.offload().optimizer()) load.states += Divided(costs.optimizer_bytes, group, zero >= 1);
-      const int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
-      load.gradients += gradients;
-      load.states += gradients;
+      if (placed.emplace(rank, s).second) {
+        ++load.stages;
+        load.least_step += LeastStep(in, costs);
+        load.step += Divided(costs.step, group, zero >= 1);
+        load.states += Divided(costs.parameter_bytes, group, zero >= 3);
+        if (!in.plan.offload().optimizer()) load.states += Divided(costs.optimizer_bytes, group, zero >= 1);
+        const int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
+        load.gradients += gradients;
+        load.states += gradients;
+      }
       if (microbatches == 0) continue;
       const auto passes = static_cast<double>(microbatches);
       const double gathers = in.plan.zero().reshard() == Zero::AFTER_FORWARD ? 2 : 1;
