@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "proto/util/mesh.h"
@@ -362,6 +363,8 @@ PlanBound BoundOf(const BoundInputs& in) {
   std::vector<RankLoad> ranks(shape.held.size());
   const std::vector<LayerCosts> stages = StagesOf(in);
   const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in);
+  // Ranks and stages of earlier lanes. Lanes that put a stage on the same rank share its states.
+  std::set<std::pair<int, int>> placed;
   for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
     int64_t fill = 0, drain = 0;
     const int64_t microbatches = shape.microbatches[lane];
@@ -374,15 +377,17 @@ PlanBound BoundOf(const BoundInputs& in) {
         drain += in.network.backward_message;
       }
       load.ends |= (s == 0 ? kFirst : 0) | (s + 1 == shape.stages ? kLast : 0);
-      ++load.stages;
-      load.least_step += LeastStep(in, costs);
-      load.step += Divided(costs.step, group, zero >= 1);
-      const bool whole = in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER;
-      load.states += Divided(costs.parameter_bytes, group, zero >= 3 && !whole);
-      if (!in.plan.offload().optimizer()) load.states += Divided(costs.optimizer_bytes, group, zero >= 1);
-      const int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
-      load.gradients += gradients;
-      load.states += gradients;
+      if (placed.emplace(rank, s).second) {
+        ++load.stages;
+        load.least_step += LeastStep(in, costs);
+        load.step += Divided(costs.step, group, zero >= 1);
+        const bool whole = in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER;
+        load.states += Divided(costs.parameter_bytes, group, zero >= 3 && !whole);
+        if (!in.plan.offload().optimizer()) load.states += Divided(costs.optimizer_bytes, group, zero >= 1);
+        const int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
+        load.gradients += gradients;
+        load.states += gradients;
+      }
       if (microbatches == 0) continue;
       const auto passes = static_cast<double>(microbatches);
       const bool gathered = zero >= 3 && group == data && in.plan.zero().reshard() <= Zero::AFTER_BACKWARD;

@@ -117,6 +117,12 @@ TEST(PlanBound, MemoryIsStatesAndActivationsInFlight) {
   EXPECT_GT(BoundFor("zb-h1", 4, 8).bound.least_bytes, BoundFor("1f1b", 4, 8).bound.least_bytes);
 }
 
+TEST(PlanBound, LanesShareTheStatesOfAStageOnOneRank) {
+  // The middle rank of three holds the middle stage of both directions of GEMS, the others hold two stages.
+  EXPECT_EQ(BoundFor("gems", 3, 4).bound.least_bytes, 2 * 18 * kGiB + kGiB + kGiB / 4);
+  EXPECT_EQ(BoundFor("gems", 1, 4).bound.least_bytes, 18 * kGiB + kGiB + kGiB / 4);
+}
+
 TEST(PlanBound, RecomputesTheShareThatDoesNotFit) {
   const std::string fit = "recompute { mode: FIT }";
   const Bounded roomy = BoundFor("1f1b", 4, 8, 0, fit);
