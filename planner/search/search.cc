@@ -75,7 +75,9 @@ class Searcher {
   TriedPlan Try(const Open& open, const SearchContext& context, bool gives_up) const;
   std::vector<TriedPlan> TryAll(const std::vector<Open>& round, bool gives_up) const;
   void TryPopularKinds();
+  bool Improve(const std::vector<Open*>& plans);
   void TightenFront();
+  std::vector<Open*> ShortestEstimates();
   std::vector<Open> TakeRound();
   void SimulateInOrder();
   bool FinishPlans();
@@ -342,52 +344,75 @@ void Searcher::FindLarger() {
   }
 }
 
-// Returns early if the search was stopped.
-void Searcher::TightenFront() {
-  // Tightening raises bounds, so other plans may come to the front. Repeat until all bounds there are tight.
-  while (true) {
-    const size_t front = std::min(kFront, open_.size());
-    std::partial_sort(open_.begin(), open_.begin() + static_cast<int64_t>(front), open_.end(), BoundIsLower);
-    std::vector<Open*> loose, slack;
-    for (size_t i = 0; i < front && !IsDone(open_[i].bound.least_seconds); ++i) {
-      if (open_[i].bound.is_loose) {
-        loose.push_back(&open_[i]);
-      } else if (!open_[i].is_tight) {
-        slack.push_back(&open_[i]);
-      }
+// Makes the loose ones of these bounds exact, or if there are none, tightens them. Returns false if there was nothing
+// to do, or if the search was stopped. Pointers to open plans are invalid afterwards.
+bool Searcher::Improve(const std::vector<Open*>& plans) {
+  std::vector<Open*> loose, slack;
+  for (Open* open : plans) {
+    if (open->bound.is_loose) {
+      loose.push_back(open);
+    } else if (!open->is_tight) {
+      slack.push_back(open);
     }
-    if (!loose.empty()) {
-      if (!MakeExact(loose)) return;
-      DropImpossible();
-      continue;
-    }
-    if (slack.empty()) return;
-    ForAll(slack.size(), context_.threads, [&](size_t i) { Tighten(*slack[i]); });
   }
+  if (!loose.empty()) {
+    if (!MakeExact(loose)) return false;
+    DropImpossible();
+    return true;
+  }
+  ForAll(slack.size(), context_.threads, [&](size_t i) { Tighten(*slack[i]); });
+  return !slack.empty();
+}
+
+void Searcher::TightenFront() {
+  // Improved bounds are higher, so other plans may come to the front. Repeat until all bounds there are tight.
+  std::vector<Open*> front;
+  do {
+    const size_t count = std::min(kFront, open_.size());
+    std::partial_sort(open_.begin(), open_.begin() + static_cast<int64_t>(count), open_.end(), BoundIsLower);
+    front.clear();
+    for (size_t i = 0; i < count && !IsDone(open_[i].bound.least_seconds); ++i) front.push_back(&open_[i]);
+  } while (Improve(front));
+}
+
+// The open plans with the shortest estimates, as many as a round has, if they may be faster than the best plan.
+std::vector<Open*> Searcher::ShortestEstimates() {
+  std::vector<Open*> shortest;
+  const auto is_shorter = [](const Open* a, const Open* b) { return EstimateIsLower(*a, *b); };
+  for (Open& open : open_) {
+    if (IsDone(open.bound.least_seconds) || IsDone(open.bound.estimated_seconds)) continue;
+    if (shortest.size() == kRound && !is_shorter(&open, shortest.back())) continue;
+    shortest.insert(std::upper_bound(shortest.begin(), shortest.end(), &open, is_shorter), &open);
+    if (shortest.size() > kRound) shortest.pop_back();
+  }
+  return shortest;
 }
 
 std::vector<Open> Searcher::TakeRound() {
-  // Half of a round are the plans with the lowest bounds: they must be simulated anyway to close the gap. The other
-  // half are the plans with the shortest estimates, so that there is a good answer early.
+  // Most of a round are the plans with the shortest estimates, so that there is a good answer early. The rest are the
+  // plans with the lowest bounds, which must be simulated anyway to close the gap.
+  std::vector<ChoiceIndices> wanted;
+  for (const Open* open : ShortestEstimates()) wanted.push_back(open->candidate);
+  if (wanted.size() == kRound) wanted.pop_back();
+  for (const Open& open : open_) {
+    if (wanted.size() == kRound) break;
+    if (std::find(wanted.begin(), wanted.end(), open.candidate) == wanted.end()) wanted.push_back(open.candidate);
+  }
   std::vector<Open> round;
-  const auto take = [&](size_t i) {
-    round.push_back(std::move(open_[i]));
-    open_.erase(open_.begin() + static_cast<int64_t>(i));
-  };
-  while (round.size() < kRound / 2 && !open_.empty()) take(0);
-  while (round.size() < kRound && !open_.empty()) {
-    size_t best = 0;
-    for (size_t i = 1; i < std::min(kFront, open_.size()); ++i) {
-      if (open_[i].bound.estimated_seconds < open_[best].bound.estimated_seconds) best = i;
-    }
-    take(best);
+  for (const ChoiceIndices& candidate : wanted) {
+    const auto place =
+        std::find_if(open_.begin(), open_.end(), [&](const Open& open) { return open.candidate == candidate; });
+    round.push_back(std::move(*place));
+    open_.erase(place);
   }
   return round;
 }
 
 void Searcher::SimulateInOrder() {
   while (true) {
-    TightenFront();
+    do {
+      TightenFront();
+    } while (Improve(ShortestEstimates()));
     const double open = open_.empty() ? std::numeric_limits<double>::max() : open_.front().bound.least_seconds;
     result_.least_seconds =
         result_.plans.empty() ? open : std::min(open, result_.plans.front().report.iteration_seconds());
