@@ -246,15 +246,6 @@ LayerCosts& LayerCosts::operator+=(const LayerCosts& other) {
   return *this;
 }
 
-int64_t BlockProfile::GradientsOfBlocks(int32_t begin, int32_t end) const {
-  int64_t bytes = 0;
-  for (const RunCosts& run : runs) {
-    const int32_t from = std::max(begin, run.run.first), to = std::min(end, run.run.first + run.run.layers);
-    if (from < to) bytes += (to - from) * run.further.gradient_bytes;
-  }
-  return bytes;
-}
-
 LayerCosts BlockProfile::CostsOf(int32_t begin, int32_t end, bool sharded) const {
   LayerCosts sum;
   int covered = 0;

@@ -70,8 +70,6 @@ struct BlockProfile {
   // runs, the bound subtracts everything that joining saves. It subtracts shared parameters only if the stage has
   // layers of all runs. `sharded`: gradients are sharded over replicas.
   LayerCosts CostsOf(int32_t begin, int32_t end, bool sharded) const;
-  // Returns the bytes of gradients of layers begin, …, end - 1, without the layers that are a run of their own.
-  int64_t GradientsOfBlocks(int32_t begin, int32_t end) const;
   int32_t layers() const { return runs.empty() ? 0 : runs.back().run.first + runs.back().run.layers; }
 };
 

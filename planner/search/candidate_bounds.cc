@@ -191,10 +191,8 @@ BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfileStore::Prof
                      .memory_bytes_per_second = context_.cluster.device().memory_bytes_per_second(),
                      .capacity = context_.capacity};
   const bool own = context_.runtime == nullptr;
-  const bool overlaps = !plan.overlap().has_reduce_scatter() || plan.overlap().reduce_scatter();
   inputs.sums_after_backward = own && plan.gradient_bucket_bytes() == 0;
   inputs.workspace_as_planned = own;
-  inputs.whole_gradients = own && overlaps && plan.zero().stage() >= 2 && ReplicasThatShare(plan) > 1;
   if (!own && context_.runtime->gathered_weight_bytes() > 0) {
     inputs.gathered_share = context_.runtime->gathered_weight_bytes();
   }

@@ -89,8 +89,6 @@ struct BoundInputs {
   bool sums_after_backward = false;
   // True if a backward has the workspace of the program; frameworks may need less.
   bool workspace_as_planned = true;
-  // True if a backward keeps the whole gradients of its stage until its end, when they are scattered (ZeRO 2 and 3).
-  bool whole_gradients = false;
   // Bytes that gathers of weights move, divided by the bytes of the weights.
   double gathered_share = 1;
   // Bandwidth of the device's memory; 0 = unknown.
