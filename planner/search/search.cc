@@ -1,6 +1,7 @@
 #include "planner/search/search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -489,6 +490,7 @@ absl::Status CheckRecompute(const Recompute& recompute) {
 }  // namespace
 
 absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
   WEFT_RETURN_IF_ERROR(Validate(cluster));
   if (cluster.other_devices_size() > 0) {
     return absl::UnimplementedError(
@@ -523,7 +525,13 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
                                  .capacity = UsableBytes(limited.device()),
                                  .threads = options.threads,
                                  .cache = options.cache};
-  return Searcher(context, options, resolved.recipe, space).Run();
+  SearchOptions timed = options;
+  if (options.budget_seconds > 0) {
+    timed.stop = [&stop = options.stop, begin, budget = std::chrono::duration<double>(options.budget_seconds)] {
+      return (stop != nullptr && stop()) || std::chrono::steady_clock::now() - begin > budget;
+    };
+  }
+  return Searcher(context, timed, resolved.recipe, space).Run();
 }
 
 }  // namespace weft::planner

@@ -57,6 +57,9 @@ struct SearchOptions {
   int wanted = 5;
   // If set, the calling thread calls it now and then. The search ends once it returns true.
   std::function<bool()> stop = nullptr;
+  // The search also ends after this time; 0 = no limit. Searches for several numbers of devices or memory limits share
+  // it (front.h).
+  double budget_seconds = 0;
   std::function<void(const SearchProgress&)> on_progress = nullptr;
   // The plan that the user runs today, which the search then compares with the best plan.
   std::optional<StartingPlan> from;
