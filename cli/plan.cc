@@ -297,7 +297,7 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   for (const std::string& note : inputs.notes) PrintNote(note);
   if (front->best == front->points.size()) return NothingFound(front->points.back().result, inputs.cluster);
   const planner::SearchResult& best = front->points[front->best].result;
-  const PlanReport report = front->points.size() == 1
+  const PlanReport report = front->points.size() == 1 && objective->name == "time"
                                 ? planner::ReportOf(inputs.model, inputs.cluster, search, best)
                                 : planner::ReportOf(inputs.model, inputs.cluster, search, *front, *objective);
   std::string text = PrintableLines(planner::PlanReportText(report));

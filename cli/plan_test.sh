@@ -93,6 +93,11 @@ assert report["devices"] == best["devices"]
 assert report["plans"][0]["settings"] == best["run"]["settings"]
 END
 expect 0 '^  .* tokens/J ' plan "${priced[@]}" --objective=energy
+# With one number of devices, each plan of the table has its tokens per cost.
+one=(--model=gpt2-tiny --cluster=priced.textproto "${tiny[@]:2}")
+expect 0 '^ +iteration +tokens/s +tokens/dollar +MFU ' plan "${one[@]}" --objective=dollars
+expect 0 '^ +iteration +tokens/s +tokens/J +MFU ' plan "${one[@]}" --objective=energy
+expect 1 "cluster 'dgx-a100-80g' does not state dollars_per_device_hour" plan "${tiny[@]}" --objective=dollars
 expect 0 '^ +2 .* MiB ' plan "${tiny[@]}" --memory-front
 expect 1 '^weft plan: --memory-front: it searches for one number of devices' plan "${range[@]}" --memory-front
 expect 2 "--gpus='8..4': expected a number or a range" plan "${tiny[@]:0:2}" --gpus=8..4
