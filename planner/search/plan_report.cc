@@ -205,7 +205,10 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
     figure->set_upper(of.upper);
     figure->set_upper_settings(settings(of.upper, of.upper_plan));
   }
-  if (result.larger) *report.mutable_larger() = PlannedRunOf(*result.larger, best);
+  if (result.larger) {
+    *report.mutable_larger() = PlannedRunOf(*result.larger, best);
+    report.set_larger_memory_bytes(result.larger->device_bytes + cluster.device().reserved_bytes());
+  }
   if (result.changes) {
     ChangesReport* changes = report.mutable_changes();
     *changes->mutable_start() = ChangedRunOf(result.changes->start);
@@ -307,10 +310,12 @@ std::string PlanReportText(const PlanReport& report) {
   }
   if (report.has_larger()) {
     const PlannedRun& larger = report.larger();
-    absl::StrAppendFormat(&text, "With %s per device, this plan would take %s, %.1f %% less: %s\n",
-                          BytesText(larger.device_bytes()), SecondsText(larger.iteration_seconds()),
-                          100 * (1 - larger.iteration_seconds() / report.plans(0).iteration_seconds()),
-                          larger.settings());
+    absl::StrAppendFormat(
+        &text,
+        "With devices of %s (device.memory_bytes = %d or more), this plan would take %s, %.1f %% "
+        "less: %s\n",
+        BytesText(report.larger_memory_bytes()), report.larger_memory_bytes(), SecondsText(larger.iteration_seconds()),
+        100 * (1 - larger.iteration_seconds() / report.plans(0).iteration_seconds()), larger.settings());
   }
   absl::StrAppend(&text, "Of the ", Grouped(report.space()), " plans, ", Grouped(report.simulated()),
                   " were compiled, proven and simulated, ", Grouped(report.slower()),

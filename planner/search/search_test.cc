@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "catalog/load.h"
 #include "compiler/models/load_model.h"
 #include "gmock/gmock.h"
@@ -194,6 +195,13 @@ TEST(Search, NamesALargerPlanThatIsFaster) {
   ASSERT_TRUE(tight->larger.has_value());
   EXPECT_GT(tight->larger->device_bytes, kTightMemory << 20);
   EXPECT_LT(tight->larger->report.iteration_seconds(), tight->plans[0].report.iteration_seconds());
+  // The report states the memory of the device, of which a part is reserved.
+  const Cluster cluster = *LoadCluster("dgx-a100-80g");
+  const PlanReport report = ReportOf(*LoadModel("gpt2-tiny"), cluster, {}, *tight);
+  ASSERT_GT(cluster.device().reserved_bytes(), 0);
+  EXPECT_EQ(report.larger_memory_bytes(), tight->larger->device_bytes + cluster.device().reserved_bytes());
+  EXPECT_THAT(PlanReportText(report),
+              HasSubstr(absl::StrCat("(device.memory_bytes = ", report.larger_memory_bytes(), " or more)")));
   const absl::StatusOr<SearchResult> roomy = RunSearch({.batch = 8});
   ASSERT_TRUE(roomy.ok()) << roomy.status();
   EXPECT_FALSE(roomy->larger.has_value());
