@@ -431,6 +431,17 @@ bool Searcher::FinishPlans() {
 }
 
 absl::StatusOr<SearchResult> Searcher::Run() {
+  // If the user's plan is refused, the user need not wait for the search to know.
+  FoundPlan own{.recipe = recipe_};
+  TriedPlan start;
+  if (options_.from) {
+    own.recipe.set_microbatch_sequences(options_.from->microbatch_sequences);
+    own.plan = options_.from->plan;
+    start = TryAsItIs(context_, own);
+    if (!start.status.ok()) {
+      return absl::Status(start.status.code(), absl::StrCat("--from: ", start.status.message()));
+    }
+  }
   const bool prepared = bounds_.Prepare(options_.stop);
   result_.space = bounds_.plans();
   result_.dimensions = space_.dimensions();
@@ -463,10 +474,8 @@ absl::StatusOr<SearchResult> Searcher::Run() {
     result_.sensitivities = FindSensitivities(context_, result_.plans, [this] { return Stops(); });
   }
   if (options_.from && !result_.plans.empty()) {
-    Recipe recipe = recipe_;
-    recipe.set_microbatch_sequences(options_.from->microbatch_sequences);
-    WEFT_ASSIGN_OR_RETURN(result_.changes, FindChangesFrom(context_, space_, recipe, options_.from->plan,
-                                                           result_.plans.front(), [this] { return Stops(); }));
+    result_.changes = FindChangesFrom(context_, space_, own.recipe, own.plan, start, result_.plans.front(),
+                                      [this] { return Stops(); });
   }
   return std::move(result_);
 }

@@ -229,6 +229,18 @@ TEST(Search, FindsTheFewestChangesOfAPlan) {
   }
 }
 
+TEST(Search, APlanThatIsRefusedEndsTheSearchBeforeItBegins) {
+  SearchOptions options = OptionsFor({.batch = 8});
+  options.from = StartingPlan{.microbatch_sequences = 1,
+                              .plan = Parse<Plan>("mesh { axes { name: 'pipe' size: 2 } } schedule { name: '1f2b' }")};
+  bool began = false;
+  options.stop = [&] { return began = true; };
+  const absl::StatusOr<SearchResult> result = Search(*LoadModel("gpt2-tiny"), *LoadCluster("dgx-a100-80g"), options);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("--from: "));
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("1f2b"));
+  EXPECT_FALSE(began);
+}
+
 TEST(Search, WithoutEnoughMemoryNoPlanIsFound) {
   const absl::StatusOr<SearchResult> result = RunSearch({.memory = 1});
   ASSERT_TRUE(result.ok()) << result.status();
