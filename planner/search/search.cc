@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kRound = 4;
 // The search tightens the bounds of this many plans, those with the lowest bounds, and takes each round from them.
 constexpr size_t kFront = 64;
-// At most this many plans of a popular kind are simulated, to find one that fits.
+// At most this many plans of a popular kind are simulated, to find the fastest one.
 constexpr size_t kOfKind = 4;
 
 // A plan of the space that may be simulated.
@@ -281,7 +281,9 @@ void Searcher::TryPopularKinds() {
     std::vector<Open> round;
     std::vector<size_t> kinds;
     for (size_t k = 0; k < kinds_.size(); ++k) {
-      if (popular[k].iteration_seconds > 0 || place >= kinds_[k].best.size()) continue;
+      if (place >= kinds_[k].best.size()) continue;
+      const double fastest = popular[k].iteration_seconds;
+      if (fastest > 0 && kinds_[k].best[place].bound.least_seconds >= fastest) continue;
       round.push_back(kinds_[k].best[place]);
       kinds.push_back(k);
     }
@@ -291,9 +293,12 @@ void Searcher::TryPopularKinds() {
       PopularPlan& plan = popular[kinds[i]];
       Kind& kind = kinds_[kinds[i]];
       const int64_t bytes = tried[i].found.device_bytes;
-      if (tried[i].fits) {
+      const double seconds = tried[i].fits ? tried[i].found.report.iteration_seconds() : 0;
+      if (tried[i].fits && plan.iteration_seconds > 0 && plan.iteration_seconds <= seconds) {
+        // Another plan of the kind is faster.
+      } else if (tried[i].fits) {
         plan.settings = tried[i].found.settings;
-        plan.iteration_seconds = tried[i].found.report.iteration_seconds();
+        plan.iteration_seconds = seconds;
         plan.device_bytes = bytes;
       } else if (tried[i].status.ok() && (kind.unfit_bytes == 0 || bytes < kind.unfit_bytes)) {
         kind.unfit_bytes = bytes;

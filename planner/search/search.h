@@ -65,8 +65,8 @@ struct SearchOptions {
   std::optional<StartingPlan> from;
 };
 
-// A plan of a kind that people often choose (popular_choices.h). The search tries the plans of the kind with the
-// shortest estimates, and takes the first that fits.
+// A plan of a kind that people often choose (popular_choices.h): the fastest of the plans of the kind with the shortest
+// estimates, which the search tries.
 struct PopularPlan {
   std::string kind;
   // The plan's settings; empty = no plan that was tried fits.

@@ -188,6 +188,24 @@ TEST(Search, ComparesPopularChoices) {
   EXPECT_GE(result->popular[1].iteration_seconds, best);
 }
 
+// Where few plans are of a kind, the search tries all of them.
+TEST(Search, APopularChoiceIsTheFastestOfItsKind) {
+  const Problem problem = {.devices = 2,
+                           .batch = 16,
+                           .plan = "mesh { axes { name: 'data' size: 2 } }",
+                           .excluded = {"offload", "recompute", "sequence-parallel"}};
+  const absl::StatusOr<SearchResult> all = RunSearch(problem, {.exhaustive = true});
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->popular.size(), 2);
+  for (const PopularPlan& popular : all->popular) {
+    const bool zero = popular.kind == "ZeRO 3 alone";
+    for (const FoundPlan& plan : all->plans) {
+      if (plan.plan.zero().stage() != (zero ? 3 : 0)) continue;
+      EXPECT_LE(popular.iteration_seconds, plan.report.iteration_seconds()) << popular.kind << " " << plan.settings;
+    }
+  }
+}
+
 // The search names the smallest plan that would be faster with more memory.
 TEST(Search, NamesALargerPlanThatIsFaster) {
   const absl::StatusOr<SearchResult> tight = RunSearch({.batch = 8, .memory = kTightMemory});
