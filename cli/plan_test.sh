@@ -61,6 +61,11 @@ cmp threads1.txt threads3.txt || fail "the answer depends on the number of threa
 "$WEFT" plan "${tiny[@]}" --cache=kept >first.txt 2>/dev/null || fail "plan with a new cache"
 [[ $(ls kept/*.profiles | wc -l) = 1 ]] || fail "one file is kept"
 "$WEFT" plan "${tiny[@]}" --cache=kept >second.txt 2>/dev/null || fail "plan with a cache"
+# A copy of the program uses the cache of the program.
+cp "$WEFT" copy && touch copy
+./copy plan "${tiny[@]}" --cache=kept >copied.txt 2>/dev/null || fail "plan with a copy of weft"
+[[ $(ls kept/*.profiles | wc -l) = 1 ]] || fail "a copy of weft uses the same file"
+cmp first.txt copied.txt || fail "a copy of weft answers otherwise"
 printf 'damaged' >>"$(ls kept/*.profiles)"
 "$WEFT" plan "${tiny[@]}" --cache=kept >third.txt 2>/dev/null || fail "plan with a damaged cache"
 "$WEFT" plan "${tiny[@]}" --cache=/proc/none >fourth.txt 2>/dev/null || fail "plan without a cache"

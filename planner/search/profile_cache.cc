@@ -1,10 +1,13 @@
 #include "planner/search/profile_cache.h"
 
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -73,8 +76,37 @@ std::string DeterministicBytes(const google::protobuf::Message& message) {
   return bytes;
 }
 
+// Returns the hash in the notes of an ELF segment; empty = they have none. A note has the lengths of its name and its
+// content and its type, 4 bytes each, then both, padded to 4 bytes.
+std::string BuildIdOf(absl::string_view notes) {
+  constexpr absl::string_view kOwner("GNU", 4);
+  while (notes.size() >= 12) {
+    const uint64_t name = LittleEndian(notes.substr(0, 4)), content = LittleEndian(notes.substr(4, 4));
+    const uint64_t type = LittleEndian(notes.substr(8, 4)), begin = 12 + (name + 3) / 4 * 4;
+    if (begin + content > notes.size()) return "";
+    if (type == NT_GNU_BUILD_ID && notes.substr(12, name) == kOwner) return std::string(notes.substr(begin, content));
+    notes.remove_prefix(std::min<size_t>(notes.size(), begin + (content + 3) / 4 * 4));
+  }
+  return "";
+}
+
 // Identifies the build of weft: another build may compile or time a program differently.
+// The linker's hash of the program (cli/BUILD) does, wherever the program is copied. Without it, size and time do.
 std::string BuildStamp() {
+  std::string id;
+  dl_iterate_phdr(
+      [](dl_phdr_info* program, size_t, void* found) {
+        for (int i = 0; i < program->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& part = program->dlpi_phdr[i];
+          if (part.p_type != PT_NOTE) continue;
+          const absl::string_view notes(reinterpret_cast<const char*>(program->dlpi_addr + part.p_vaddr), part.p_memsz);
+          *static_cast<std::string*>(found) += BuildIdOf(notes);
+        }
+        // The first object is the program itself.
+        return 1;
+      },
+      &id);
+  if (!id.empty()) return id;
   struct stat status = {};
   if (stat("/proc/self/exe", &status) != 0) return "";
   return absl::StrCat(status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec);
