@@ -28,7 +28,7 @@ namespace weft::planner {
 namespace {
 
 // Changes when the order or the meaning of figures does.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 // Length and CRC before each record.
 constexpr size_t kHeader = 8;
 
@@ -138,10 +138,13 @@ std::string FileName(const SearchContext& context) {
 }
 
 CachedProfile ProfileOf(const StoredProfile& stored, bool* valid) {
-  if (stored.refusal_code() != 0) {
-    return absl::Status(static_cast<absl::StatusCode>(stored.refusal_code()), stored.refusal());
-  }
+  const auto status = [](int32_t code, const std::string& message) {
+    return absl::Status(static_cast<absl::StatusCode>(code), message);
+  };
+  if (stored.refusal_code() != 0) return status(stored.refusal_code(), stored.refusal());
   BlockProfile profile;
+  profile.halves = status(stored.halves_refusal_code(), stored.halves_refusal());
+  profile.sharded = status(stored.sharded_refusal_code(), stored.sharded_refusal());
   size_t wanted = 0;
   ForEachFigure(profile, [&](auto&) { ++wanted; });
   const size_t without_runs = wanted;
@@ -170,6 +173,10 @@ std::string ProfileRecord(const std::string& key, const CachedProfile& profile) 
   stored.set_key(key);
   if (profile.ok()) {
     ForEachFigure(*profile, [&](const auto& figure) { stored.add_figures(figure); });
+    stored.set_halves_refusal(std::string(profile->halves.message()));
+    stored.set_halves_refusal_code(static_cast<int32_t>(profile->halves.code()));
+    stored.set_sharded_refusal(std::string(profile->sharded.message()));
+    stored.set_sharded_refusal_code(static_cast<int32_t>(profile->sharded.code()));
   } else {
     stored.set_refusal(std::string(profile.status().message()));
     stored.set_refusal_code(static_cast<int32_t>(profile.status().code()));
