@@ -1,7 +1,6 @@
 // weft plan: searches for the fastest plan of a model on a cluster.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -286,11 +285,8 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
       search.from->microbatch_sequences = std::max<int64_t>(1, inputs.recipe.microbatch_sequences());
     }
   }
-  const auto begin = std::chrono::steady_clock::now();
-  search.stop = [&] {
-    const auto spent = std::chrono::steady_clock::now() - begin;
-    return interrupted || (request.budget_ms > 0 && spent > std::chrono::milliseconds(request.budget_ms));
-  };
+  search.stop = [] { return interrupted.load(); };
+  search.budget_seconds = static_cast<double>(request.budget_ms) / 1000;
   search.on_progress = [&](const planner::SearchProgress& state) { ShowProgress(state, &progress); };
   std::signal(SIGINT, Interrupt);
   progress.Step("profiling blocks");
@@ -301,7 +297,7 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   for (const std::string& note : inputs.notes) PrintNote(note);
   if (front->best == front->points.size()) return NothingFound(front->points.back().result, inputs.cluster);
   const planner::SearchResult& best = front->points[front->best].result;
-  const PlanReport report = front->points.size() == 1
+  const PlanReport report = front->points.size() == 1 && objective->name == "time"
                                 ? planner::ReportOf(inputs.model, inputs.cluster, search, best)
                                 : planner::ReportOf(inputs.model, inputs.cluster, search, *front, *objective);
   std::string text = PrintableLines(planner::PlanReportText(report));

@@ -61,6 +61,11 @@ cmp threads1.txt threads3.txt || fail "the answer depends on the number of threa
 "$WEFT" plan "${tiny[@]}" --cache=kept >first.txt 2>/dev/null || fail "plan with a new cache"
 [[ $(ls kept/*.profiles | wc -l) = 1 ]] || fail "one file is kept"
 "$WEFT" plan "${tiny[@]}" --cache=kept >second.txt 2>/dev/null || fail "plan with a cache"
+# A copy of the program uses the cache of the program.
+cp "$WEFT" copy && touch copy
+./copy plan "${tiny[@]}" --cache=kept >copied.txt 2>/dev/null || fail "plan with a copy of weft"
+[[ $(ls kept/*.profiles | wc -l) = 1 ]] || fail "a copy of weft uses the same file"
+cmp first.txt copied.txt || fail "a copy of weft answers otherwise"
 printf 'damaged' >>"$(ls kept/*.profiles)"
 "$WEFT" plan "${tiny[@]}" --cache=kept >third.txt 2>/dev/null || fail "plan with a damaged cache"
 "$WEFT" plan "${tiny[@]}" --cache=/proc/none >fourth.txt 2>/dev/null || fail "plan without a cache"
@@ -93,6 +98,11 @@ assert report["devices"] == best["devices"]
 assert report["plans"][0]["settings"] == best["run"]["settings"]
 END
 expect 0 '^  .* tokens/J ' plan "${priced[@]}" --objective=energy
+# With one number of devices, each plan of the table has its tokens per cost.
+one=(--model=gpt2-tiny --cluster=priced.textproto "${tiny[@]:2}")
+expect 0 '^ +iteration +tokens/s +tokens/dollar +MFU ' plan "${one[@]}" --objective=dollars
+expect 0 '^ +iteration +tokens/s +tokens/J +MFU ' plan "${one[@]}" --objective=energy
+expect 1 "cluster 'dgx-a100-80g' does not state dollars_per_device_hour" plan "${tiny[@]}" --objective=dollars
 expect 0 '^ +2 .* MiB ' plan "${tiny[@]}" --memory-front
 expect 1 '^weft plan: --memory-front: it searches for one number of devices' plan "${range[@]}" --memory-front
 expect 2 "--gpus='8..4': expected a number or a range" plan "${tiny[@]:0:2}" --gpus=8..4

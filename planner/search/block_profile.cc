@@ -302,12 +302,13 @@ absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {
   BlockProfile profile;
   const auto measure = [&](Form form) -> absl::StatusOr<Measured> {
     WEFT_ASSIGN_OR_RETURN(Measured measured, Measure(request, form));
-    if (!request.split_backward) return measured;
+    if (!request.split_backward || !profile.halves.ok()) return measured;
     form.split = true;
-    WEFT_ASSIGN_OR_RETURN(const Measured halves, Measure(request, form));
-    for (size_t i = 0; i < measured.ranks.size(); ++i) {
-      AddHalves(halves.ranks[i], measured.ranks[i]);
-      AddHalves(halves.busy[i], measured.busy[i]);
+    const absl::StatusOr<Measured> halves = Measure(request, form);
+    profile.halves = halves.status();
+    for (size_t i = 0; halves.ok() && i < measured.ranks.size(); ++i) {
+      AddHalves(halves->ranks[i], measured.ranks[i]);
+      AddHalves(halves->busy[i], measured.busy[i]);
     }
     return measured;
   };
@@ -317,7 +318,9 @@ absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {
     WEFT_ASSIGN_OR_RETURN(two, measure({.most = 2}));
   }
   if (request.sharded_gradients) {
-    WEFT_ASSIGN_OR_RETURN(sharded, measure({.sharded = true}));
+    absl::StatusOr<Measured> made = measure({.sharded = true});
+    profile.sharded = made.status();
+    if (made.ok()) sharded = *std::move(made);
   }
   profile.activation_bytes = two.activation_bytes;
   profile.gradient_bytes = two.gradient_bytes;

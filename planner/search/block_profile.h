@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "planner/search/layer_runs.h"
 #include "proto/cluster.pb.h"
@@ -62,6 +63,10 @@ struct BlockProfile {
   // Savings of a stage with one layer of every run, compared with one stage per layer: steps of two layers may be one
   // launch, and two layers may share a parameter.
   LayerCosts saved_by_joining;
+  // Why the compiler refuses split backwards, and gradients that are sharded over replicas. Then the profile serves
+  // only plans without them.
+  absl::Status halves = absl::OkStatus();
+  absl::Status sharded = absl::OkStatus();
   // The smallest messages from one stage to the next, and back.
   int64_t activation_bytes = 0;
   int64_t gradient_bytes = 0;
@@ -105,7 +110,8 @@ std::string ConfigurationKey(const Plan& plan);
 BlockProfile PartOf(const BlockProfile& profile, int64_t part);
 
 // Compiles a model with one and with two layers of each run, each run on its own rank of the pipeline, and one with all
-// runs on one rank, and simulates one microbatch. Fails as the compiler does, for example if heads do not divide.
+// runs on one rank, and simulates one microbatch. Fails as the compiler does, for example if heads do not divide,
+// unless it refuses only split backwards or sharded gradients.
 absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request);
 
 }  // namespace weft::planner

@@ -203,6 +203,13 @@ absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Pla
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
   WEFT_ASSIGN_OR_RETURN(const ProfileStore::Profiles profiles, profiles_.For(recipe, plan));
+  // Refusals of forms that the plan does not have do not matter.
+  const bool sharded = plan.zero().stage() >= 2 && ReplicasThatShare(plan) > 1;
+  for (const BlockProfile* profile : {&profiles.profile, profiles.recomputed}) {
+    if (profile == nullptr) continue;
+    if (shape->split_backward) WEFT_RETURN_IF_ERROR(profile->halves);
+    if (sharded) WEFT_RETURN_IF_ERROR(profile->sharded);
+  }
   std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.configuration, shape->stages, plan)];
   if (cut.empty()) cut = MakeCut(profiles.of_cut, shape->stages, recipe, plan);
   if (cut.empty()) {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "proto/util/status.h"
 
 namespace weft::planner {
 namespace {
@@ -20,7 +19,7 @@ class Changes {
     space.Apply(best.candidate, &best_recipe_, &best_plan_);
   }
 
-  absl::StatusOr<ChangesFrom> Find(const std::function<bool()>& stop);
+  ChangesFrom Find(const TriedPlan& start, const std::function<bool()>& stop);
 
  private:
   // Bit i of a set stands for dimension i.
@@ -95,19 +94,14 @@ ChangedPlan Changes::TryChanges(DimensionSet set) const {
   return changed;
 }
 
-absl::StatusOr<ChangesFrom> Changes::Find(const std::function<bool()>& stop) {
-  FoundPlan start;
-  start.recipe = recipe_;
-  start.plan = plan_;
-  const TriedPlan tried = TryAsItIs(context_, std::move(start));
-  WEFT_RETURN_IF_ERROR(tried.status);
+ChangesFrom Changes::Find(const TriedPlan& start, const std::function<bool()>& stop) {
   ChangesFrom changes;
-  changes.start.device_bytes = tried.found.device_bytes;
-  if (tried.fits) changes.start.iteration_seconds = tried.found.report.iteration_seconds();
+  changes.start.device_bytes = start.found.device_bytes;
+  if (start.fits) changes.start.iteration_seconds = start.found.report.iteration_seconds();
   const double best = best_.report.iteration_seconds();
   const double gain = changes.start.iteration_seconds - best;
-  const double wanted = tried.fits ? best + (1 - kMostOfTheGain) * gain : best * (1 + kNearTheBest);
-  if (tried.fits && gain <= 0) return changes;
+  const double wanted = start.fits ? best + (1 - kMostOfTheGain) * gain : best * (1 + kNearTheBest);
+  if (start.fits && gain <= 0) return changes;
   const std::vector<size_t> differing = Differing();
   // Try all sets of 1 dimension, then of 2, and so on.
   for (size_t size = 1; size <= differing.size() && changes.change.dimensions.empty(); ++size) {
@@ -132,10 +126,9 @@ absl::StatusOr<ChangesFrom> Changes::Find(const std::function<bool()>& stop) {
 
 }  // namespace
 
-absl::StatusOr<ChangesFrom> FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe,
-                                            const Plan& plan, const FoundPlan& best,
-                                            const std::function<bool()>& stop) {
-  return Changes(context, space, recipe, plan, best).Find(stop);
+ChangesFrom FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe, const Plan& plan,
+                            const TriedPlan& start, const FoundPlan& best, const std::function<bool()>& stop) {
+  return Changes(context, space, recipe, plan, best).Find(start, stop);
 }
 
 }  // namespace weft::planner

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "planner/search/search_context.h"
 #include "planner/search/space.h"
 #include "planner/search/try_candidate.h"
@@ -42,9 +41,10 @@ struct ChangesFrom {
   std::vector<ChangedPlan> single;
 };
 
-// Compiles and simulates `plan` and changes of it. Fails if `plan` is refused. `stop` may be null.
-absl::StatusOr<ChangesFrom> FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe,
-                                            const Plan& plan, const FoundPlan& best, const std::function<bool()>& stop);
+// Compares `plan` with `best`, and compiles and simulates changes of `plan`. `start` is the plan as it is, tried
+// without an error. `stop` may be null.
+ChangesFrom FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe, const Plan& plan,
+                            const TriedPlan& start, const FoundPlan& best, const std::function<bool()>& stop);
 
 }  // namespace weft::planner
 

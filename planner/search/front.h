@@ -35,6 +35,9 @@ std::vector<int64_t> DeviceCounts(int64_t fewest, int64_t most);
 // Searches the plan with the shortest iteration for each number of devices; the objective compares these plans. For a
 // given number, the shortest iteration also costs fewest dollars and joules. If all searches fail, returns the error of
 // the first.
+//
+// The searches share SearchOptions.budget_seconds: each may take what is left, divided by the number of searches that
+// are left.
 absl::StatusOr<Front> SearchDevices(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                                     const std::vector<int64_t>& counts, const Objective& objective);
 

@@ -62,12 +62,20 @@ TEST_F(ProfileCacheTest, KeepsProfilesAndRefusals) {
     cache.Store("a", SomeProfile(100));
     cache.Store("b", refused);
     cache.Store("a", SomeProfile(200));
+    BlockProfile whole = SomeProfile(300);
+    whole.halves = absl::UnimplementedError("no halves");
+    whole.sharded = absl::FailedPreconditionError("no shards");
+    cache.Store("d", whole);
   }
   const ProfileCache cache(folder_, Context());
   ExpectEqual(cache.Find("a"), SomeProfile(200));
   ASSERT_NE(cache.Find("b"), nullptr);
   EXPECT_EQ(cache.Find("b")->status(), refused.status());
   EXPECT_EQ(cache.Find("c"), nullptr);
+  ASSERT_NE(cache.Find("d"), nullptr);
+  ASSERT_TRUE(cache.Find("d")->ok());
+  EXPECT_EQ((**cache.Find("d")).halves, absl::UnimplementedError("no halves"));
+  EXPECT_EQ((**cache.Find("d")).sharded, absl::FailedPreconditionError("no shards"));
 }
 
 TEST_F(ProfileCacheTest, AnotherNetworkHasOtherProfiles) {

@@ -103,7 +103,8 @@ bool ProfileStore::MakeLargest(const std::function<bool()>& stop) {
     const CachedProfile& profile = *configuration.sizes.rbegin()->second.profile;
     for (auto& [microbatch, size] : configuration.sizes) {
       if (microbatch == most) continue;
-      if (profile.ok() && speed_grows_ && most % microbatch == 0) {
+      const bool has_all_forms = profile.ok() && profile->halves.ok() && profile->sharded.ok();
+      if (has_all_forms && speed_grows_ && most % microbatch == 0) {
         size.bound = std::make_unique<BlockProfile>(PartOf(*profile, most / microbatch));
       } else {
         others.push_back({&key, &configuration, &size});

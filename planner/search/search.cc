@@ -1,6 +1,7 @@
 #include "planner/search/search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -23,7 +24,7 @@ namespace {
 constexpr size_t kRound = 4;
 // The search tightens the bounds of this many plans, those with the lowest bounds, and takes each round from them.
 constexpr size_t kFront = 64;
-// At most this many plans of a popular kind are simulated, to find one that fits.
+// At most this many plans of a popular kind are simulated, to find the fastest one.
 constexpr size_t kOfKind = 4;
 
 // A plan of the space that may be simulated.
@@ -282,7 +283,9 @@ void Searcher::TryPopularKinds() {
     std::vector<Open> round;
     std::vector<size_t> kinds;
     for (size_t k = 0; k < kinds_.size(); ++k) {
-      if (popular[k].iteration_seconds > 0 || place >= kinds_[k].best.size()) continue;
+      if (place >= kinds_[k].best.size()) continue;
+      const double fastest = popular[k].iteration_seconds;
+      if (fastest > 0 && kinds_[k].best[place].bound.least_seconds >= fastest) continue;
       round.push_back(kinds_[k].best[place]);
       kinds.push_back(k);
     }
@@ -292,9 +295,12 @@ void Searcher::TryPopularKinds() {
       PopularPlan& plan = popular[kinds[i]];
       Kind& kind = kinds_[kinds[i]];
       const int64_t bytes = tried[i].found.device_bytes;
-      if (tried[i].fits) {
+      const double seconds = tried[i].fits ? tried[i].found.report.iteration_seconds() : 0;
+      if (tried[i].fits && plan.iteration_seconds > 0 && plan.iteration_seconds <= seconds) {
+        // Another plan of the kind is faster.
+      } else if (tried[i].fits) {
         plan.settings = tried[i].found.settings;
-        plan.iteration_seconds = tried[i].found.report.iteration_seconds();
+        plan.iteration_seconds = seconds;
         plan.device_bytes = bytes;
       } else if (tried[i].status.ok() && (kind.unfit_bytes == 0 || bytes < kind.unfit_bytes)) {
         kind.unfit_bytes = bytes;
@@ -455,6 +461,17 @@ bool Searcher::FinishPlans() {
 }
 
 absl::StatusOr<SearchResult> Searcher::Run() {
+  // If the user's plan is refused, the user need not wait for the search to know.
+  FoundPlan own{.recipe = recipe_};
+  TriedPlan start;
+  if (options_.from) {
+    own.recipe.set_microbatch_sequences(options_.from->microbatch_sequences);
+    own.plan = options_.from->plan;
+    start = TryAsItIs(context_, own);
+    if (!start.status.ok()) {
+      return absl::Status(start.status.code(), absl::StrCat("--from: ", start.status.message()));
+    }
+  }
   const bool prepared = bounds_.Prepare(options_.stop);
   result_.space = bounds_.plans();
   result_.dimensions = space_.dimensions();
@@ -487,10 +504,8 @@ absl::StatusOr<SearchResult> Searcher::Run() {
     result_.sensitivities = FindSensitivities(context_, result_.plans, [this] { return Stops(); });
   }
   if (options_.from && !result_.plans.empty()) {
-    Recipe recipe = recipe_;
-    recipe.set_microbatch_sequences(options_.from->microbatch_sequences);
-    WEFT_ASSIGN_OR_RETURN(result_.changes, FindChangesFrom(context_, space_, recipe, options_.from->plan,
-                                                           result_.plans.front(), [this] { return Stops(); }));
+    result_.changes = FindChangesFrom(context_, space_, own.recipe, own.plan, start, result_.plans.front(),
+                                      [this] { return Stops(); });
   }
   return std::move(result_);
 }
@@ -514,6 +529,7 @@ absl::Status CheckRecompute(const Recompute& recompute) {
 }  // namespace
 
 absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
   WEFT_RETURN_IF_ERROR(Validate(cluster));
   if (cluster.other_devices_size() > 0) {
     return absl::UnimplementedError(
@@ -548,7 +564,13 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
                                  .capacity = UsableBytes(limited.device()),
                                  .threads = options.threads,
                                  .cache = options.cache};
-  return Searcher(context, options, resolved.recipe, space).Run();
+  SearchOptions timed = options;
+  if (options.budget_seconds > 0) {
+    timed.stop = [&stop = options.stop, begin, budget = std::chrono::duration<double>(options.budget_seconds)] {
+      return (stop != nullptr && stop()) || std::chrono::steady_clock::now() - begin > budget;
+    };
+  }
+  return Searcher(context, timed, resolved.recipe, space).Run();
 }
 
 }  // namespace weft::planner

@@ -57,13 +57,16 @@ struct SearchOptions {
   int wanted = 5;
   // If set, the calling thread calls it now and then. The search ends once it returns true.
   std::function<bool()> stop = nullptr;
+  // The search also ends after this time; 0 = no limit. Searches for several numbers of devices or memory limits share
+  // it (front.h).
+  double budget_seconds = 0;
   std::function<void(const SearchProgress&)> on_progress = nullptr;
   // The plan that the user runs today, which the search then compares with the best plan.
   std::optional<StartingPlan> from;
 };
 
-// A plan of a kind that people often choose (popular_choices.h). The search tries the plans of the kind with the
-// shortest estimates, and takes the first that fits.
+// A plan of a kind that people often choose (popular_choices.h): the fastest of the plans of the kind with the shortest
+// estimates, which the search tries.
 struct PopularPlan {
   std::string kind;
   // The plan's settings; empty = no plan that was tried fits.

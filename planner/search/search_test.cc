@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "catalog/load.h"
 #include "compiler/models/load_model.h"
 #include "gmock/gmock.h"
@@ -187,6 +188,24 @@ TEST(Search, ComparesPopularChoices) {
   EXPECT_GE(result->popular[1].iteration_seconds, best);
 }
 
+// Where few plans are of a kind, the search tries all of them.
+TEST(Search, APopularChoiceIsTheFastestOfItsKind) {
+  const Problem problem = {.devices = 2,
+                           .batch = 16,
+                           .plan = "mesh { axes { name: 'data' size: 2 } }",
+                           .excluded = {"offload", "recompute", "sequence-parallel"}};
+  const absl::StatusOr<SearchResult> all = RunSearch(problem, {.exhaustive = true});
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->popular.size(), 2);
+  for (const PopularPlan& popular : all->popular) {
+    const bool zero = popular.kind == "ZeRO 3 alone";
+    for (const FoundPlan& plan : all->plans) {
+      if (plan.plan.zero().stage() != (zero ? 3 : 0)) continue;
+      EXPECT_LE(popular.iteration_seconds, plan.report.iteration_seconds()) << popular.kind << " " << plan.settings;
+    }
+  }
+}
+
 // The search names the smallest plan that would be faster with more memory.
 TEST(Search, NamesALargerPlanThatIsFaster) {
   const absl::StatusOr<SearchResult> tight = RunSearch({.batch = 8, .memory = kTightMemory});
@@ -194,6 +213,13 @@ TEST(Search, NamesALargerPlanThatIsFaster) {
   ASSERT_TRUE(tight->larger.has_value());
   EXPECT_GT(tight->larger->device_bytes, kTightMemory << 20);
   EXPECT_LT(tight->larger->report.iteration_seconds(), tight->plans[0].report.iteration_seconds());
+  // The report states the memory of the device, of which a part is reserved.
+  const Cluster cluster = *LoadCluster("dgx-a100-80g");
+  const PlanReport report = ReportOf(*LoadModel("gpt2-tiny"), cluster, {}, *tight);
+  ASSERT_GT(cluster.device().reserved_bytes(), 0);
+  EXPECT_EQ(report.larger_memory_bytes(), tight->larger->device_bytes + cluster.device().reserved_bytes());
+  EXPECT_THAT(PlanReportText(report),
+              HasSubstr(absl::StrCat("(device.memory_bytes = ", report.larger_memory_bytes(), " or more)")));
   const absl::StatusOr<SearchResult> roomy = RunSearch({.batch = 8});
   ASSERT_TRUE(roomy.ok()) << roomy.status();
   EXPECT_FALSE(roomy->larger.has_value());
@@ -219,6 +245,18 @@ TEST(Search, FindsTheFewestChangesOfAPlan) {
       EXPECT_GT(single.iteration_seconds, best + (1 - kMostOfTheGain) * (start - best)) << single.settings;
     }
   }
+}
+
+TEST(Search, APlanThatIsRefusedEndsTheSearchBeforeItBegins) {
+  SearchOptions options = OptionsFor({.batch = 8});
+  options.from = StartingPlan{.microbatch_sequences = 1,
+                              .plan = Parse<Plan>("mesh { axes { name: 'pipe' size: 2 } } schedule { name: '1f2b' }")};
+  bool began = false;
+  options.stop = [&] { return began = true; };
+  const absl::StatusOr<SearchResult> result = Search(*LoadModel("gpt2-tiny"), *LoadCluster("dgx-a100-80g"), options);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("--from: "));
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("1f2b"));
+  EXPECT_FALSE(began);
 }
 
 TEST(Search, WithoutEnoughMemoryNoPlanIsFound) {
