@@ -245,11 +245,11 @@ LayerCosts& LayerCosts::operator+=(const LayerCosts& other) {
   return *this;
 }
 
-int64_t BlockProfile::GradientsOfBlocks(int32_t begin, int32_t end) const {
+int64_t BlockProfile::GradientsOfTwoLayers(int32_t begin, int32_t end) const {
   int64_t bytes = 0;
   for (const RunCosts& run : runs) {
     const int32_t from = std::max(begin, run.run.first), to = std::min(end, run.run.first + run.run.layers);
-    if (from < to) bytes += (to - from) * run.further.gradient_bytes;
+    bytes = std::max(bytes, std::clamp(to - from, 0, 2) * run.further.gradient_bytes);
   }
   return bytes;
 }

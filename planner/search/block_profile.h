@@ -70,8 +70,9 @@ struct BlockProfile {
   // joining saves counts; parameters that layers share, only if the stage has layers of all runs.
   // `sharded`: gradients are sharded over replicas.
   LayerCosts CostsOf(int32_t begin, int32_t end, bool sharded) const;
-  // Bytes of the gradients of these layers that are layers of runs of several.
-  int64_t GradientsOfBlocks(int32_t begin, int32_t end) const;
+  // Bytes of the gradients of two of these layers, at least: the compiler lets gradients wait for their reduce-scatter
+  // until those of two layers of the largest size wait (docs/overlap.md).
+  int64_t GradientsOfTwoLayers(int32_t begin, int32_t end) const;
   int32_t layers() const { return runs.empty() ? 0 : runs.back().run.first + runs.back().run.layers; }
 };
 

@@ -82,11 +82,11 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& prof
   int32_t layer = 0;
   for (const int32_t layers : in.layers_per_stage) {
     stages.push_back(profile.CostsOf(layer, layer + layers, IsSharded(in)));
-    // Written in the type that computes, and scattered at the end of the backward.
+    // Written in the type that computes.
     if (in.whole_gradients) {
       const double share =
           static_cast<double>(DTypeBytes(in.plan.precision().compute())) / GradientElementBytes(in.plan);
-      const double whole = share * static_cast<double>(profile.GradientsOfBlocks(layer, layer + layers));
+      const double whole = share * static_cast<double>(profile.GradientsOfTwoLayers(layer, layer + layers));
       for (int64_t* workspace : {&stages.back().workspace_bytes, &stages.back().half_workspace_bytes}) {
         *workspace = std::max(*workspace, static_cast<int64_t>(whole));
       }

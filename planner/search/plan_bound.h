@@ -81,7 +81,7 @@ struct BoundInputs {
   bool sums_after_backward = false;
   // A backward has the workspace of the program; frameworks may need less.
   bool workspace_as_planned = true;
-  // A backward keeps the whole gradients of its stage until its end, where they are scattered (ZeRO 2 and 3).
+  // A backward keeps the whole gradients of two layers, which wait for their reduce-scatter (ZeRO 2 and 3).
   bool whole_gradients = false;
   // Bytes that gathers of weights move, relative to the weights' own.
   double gathered_share = 1;
