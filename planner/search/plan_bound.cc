@@ -1,6 +1,7 @@
 #include "planner/search/plan_bound.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -96,6 +97,35 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& prof
   return stages;
 }
 
+// Costs of all stages on the device of each pipe rank.
+class StagesOnRanks {
+ public:
+  // `in` is borrowed.
+  explicit StagesOnRanks(const BoundInputs& in)
+      : default_{&in.profile, in.recomputed, in.memory_bytes_per_second, in.capacity}, devices_(in.devices) {
+    const auto add = [&](const RankDevice& device) {
+      for (const BlockProfile* profile : {device.profile, device.recomputed}) {
+        if (profile != nullptr && !stages_.contains(profile)) stages_[profile] = StagesOf(in, *profile);
+      }
+    };
+    if (devices_.empty()) add(default_);
+    for (const RankDevice& device : devices_) add(device);
+  }
+
+  const RankDevice& DeviceOf(size_t rank) const { return devices_.empty() ? default_ : devices_[rank]; }
+  const std::vector<LayerCosts>& On(size_t rank) const { return stages_.at(DeviceOf(rank).profile); }
+  // The same with all layers recomputed, if the plan leaves that open.
+  const std::vector<LayerCosts>& RecomputedOn(size_t rank) const {
+    const RankDevice& device = DeviceOf(rank);
+    return stages_.at(device.recomputed == nullptr ? device.profile : device.recomputed);
+  }
+
+ private:
+  const RankDevice default_;
+  const std::vector<RankDevice>& devices_;
+  std::map<const BlockProfile*, std::vector<LayerCosts>> stages_;
+};
+
 // Returns the bytes of a gradient's message divided by the bytes of the gradient, at most 1.
 double MessageShare(const Plan& plan) {
   return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
@@ -103,10 +133,10 @@ double MessageShare(const Plan& plan) {
 
 // Returns a lower bound of the optimizer step: the picoseconds in which it reads and writes its states once. Its
 // kernels take longer, but how much longer depends on all tensors of the rank together.
-int64_t LeastStep(const BoundInputs& in, const LayerCosts& costs) {
-  if (!(in.memory_bytes_per_second > 0) || in.plan.offload().optimizer()) return 0;
+int64_t LeastStep(const BoundInputs& in, const RankDevice& device, const LayerCosts& costs) {
+  if (!(device.memory_bytes_per_second > 0) || in.plan.offload().optimizer()) return 0;
   const int64_t bytes = 2 * Divided(costs.optimizer_bytes, ReplicasThatShare(in.plan), in.plan.zero().stage() >= 1);
-  return static_cast<int64_t>(1e12 * static_cast<double>(bytes) / in.memory_bytes_per_second);
+  return static_cast<int64_t>(1e12 * static_cast<double>(bytes) / device.memory_bytes_per_second);
 }
 
 // Returns the picoseconds from the last backward of stage 0 to the next forward of its rank, whose optimizer step takes
@@ -144,8 +174,9 @@ struct RankMemory {
 };
 
 // `stages` recompute nothing and `recomputed` everything that can be; both are the same if the plan leaves no choice.
-RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<ScheduleShape::Held>& held,
-                    const std::vector<LayerCosts>& stages, const std::vector<LayerCosts>& recomputed) {
+RankMemory MemoryOf(const BoundInputs& in, int64_t states, int64_t capacity,
+                    const std::vector<ScheduleShape::Held>& held, const std::vector<LayerCosts>& stages,
+                    const std::vector<LayerCosts>& recomputed) {
   RankMemory memory{.bytes = states};
   int64_t most = states;
   for (const ScheduleShape::Held& moment : held) {
@@ -155,23 +186,24 @@ RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<Sch
     memory.bytes = std::max(memory.bytes, states + std::min(none.kept + none.others, all.kept + all.others));
     // If any layer is recomputed, the workspace is that of recomputing; only the kept activations shrink with the
     // share.
-    const int64_t over = states + all.others + none.kept - in.capacity;
+    const int64_t over = states + all.others + none.kept - capacity;
     if (over > 0 && none.kept > all.kept) {
       memory.share = std::max(memory.share, static_cast<double>(over) / static_cast<double>(none.kept - all.kept));
     }
   }
-  memory.share = most <= in.capacity ? 0 : std::min(memory.share, 1.0);
+  memory.share = most <= capacity ? 0 : std::min(memory.share, 1.0);
   return memory;
 }
 
 // What the backwards of the stage with the layers from `begin` to `end` take longer if those in `chosen`, which are its
 // first ones, are recomputed.
-LayerCosts AgainOf(const BoundInputs& in, int32_t begin, int32_t end, const std::set<int32_t>& chosen) {
+LayerCosts AgainOf(const BoundInputs& in, const RankDevice& device, int32_t begin, int32_t end,
+                   const std::set<int32_t>& chosen) {
   const auto count = std::distance(chosen.lower_bound(begin), chosen.lower_bound(end));
   const int32_t last = begin + static_cast<int32_t>(count);
-  if (in.recomputed == nullptr || count == 0) return {};
-  const LayerCosts none = in.profile.CostsOf(begin, last, IsSharded(in));
-  const LayerCosts all = in.recomputed->CostsOf(begin, last, IsSharded(in));
+  if (device.recomputed == nullptr || count == 0) return {};
+  const LayerCosts none = device.profile->CostsOf(begin, last, IsSharded(in));
+  const LayerCosts all = device.recomputed->CostsOf(begin, last, IsSharded(in));
   return {.backward = std::max<int64_t>(0, all.backward - none.backward),
           .backward_input = std::max<int64_t>(0, all.backward_input - none.backward_input)};
 }
@@ -180,6 +212,13 @@ LayerCosts AgainOf(const BoundInputs& in, int32_t begin, int32_t end, const std:
 
 int64_t ReplicasThatShare(const Plan& plan) {
   return plan.zero().group() > 0 ? plan.zero().group() : AxisSize(plan.mesh(), "data");
+}
+
+int64_t StateBytes(const Plan& plan, const LayerCosts& costs) {
+  const int64_t group = ReplicasThatShare(plan);
+  const int zero = plan.zero().stage();
+  const int64_t optimizer = plan.offload().optimizer() ? 0 : Divided(costs.optimizer_bytes, group, zero >= 1);
+  return Divided(costs.parameter_bytes, group, zero >= 3) + optimizer + Divided(costs.gradient_bytes, group, zero >= 2);
 }
 
 ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halves) {
@@ -233,28 +272,24 @@ PlanBound BoundOf(const BoundInputs& in) {
   const int zero = in.plan.zero().stage();
   const double reduced = MessageShare(in.plan);
   std::vector<RankLoad> ranks(shape.held.size());
-  const std::vector<LayerCosts> stages = StagesOf(in, in.profile);
-  const std::vector<LayerCosts> recomputed = in.recomputed == nullptr ? stages : StagesOf(in, *in.recomputed);
+  const StagesOnRanks costed(in);
   for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
     int64_t fill = 0, drain = 0;
     const int64_t microbatches = shape.microbatches[lane];
     for (int s = 0; s < shape.stages; ++s) {
       const int rank = shape.placement[lane][s];
       RankLoad& load = ranks[rank];
-      const LayerCosts& costs = stages[s];
+      const LayerCosts& costs = costed.On(rank)[s];
       if (s > 0 && shape.placement[lane][s - 1] != rank) {
         fill += in.network.forward_message;
         drain += in.network.backward_message;
       }
       load.ends |= (s == 0 ? kFirst : 0) | (s + 1 == shape.stages ? kLast : 0);
       ++load.stages;
-      load.least_step += LeastStep(in, costs);
+      load.least_step += LeastStep(in, costed.DeviceOf(rank), costs);
       load.step += Divided(costs.step, group, zero >= 1);
-      load.states += Divided(costs.parameter_bytes, group, zero >= 3);
-      if (!in.plan.offload().optimizer()) load.states += Divided(costs.optimizer_bytes, group, zero >= 1);
-      const int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
-      load.gradients += gradients;
-      load.states += gradients;
+      load.states += StateBytes(in.plan, costs);
+      load.gradients += Divided(costs.gradient_bytes, group, zero >= 2);
       if (microbatches == 0) continue;
       const auto passes = static_cast<double>(microbatches);
       const double gathers = in.plan.zero().reshard() == Zero::AFTER_FORWARD ? 2 : 1;
@@ -266,20 +301,22 @@ PlanBound BoundOf(const BoundInputs& in) {
       load.fill = std::min(load.fill, fill);
       load.drain = std::min(load.drain, drain);
       load.work += microbatches * (costs.forward + BackwardOf(costs, shape));
-      load.again += microbatches * (BackwardOf(recomputed[s], shape) - BackwardOf(costs, shape));
+      load.again += microbatches * (BackwardOf(costed.RecomputedOn(rank)[s], shape) - BackwardOf(costs, shape));
       if (shape.split_backward) load.weight_halves += microbatches * costs.backward_weight;
       fill += costs.forward;
       drain += InputOf(costs, shape);
     }
   }
-  for (RankLoad& load : ranks) {
-    const LayerCosts& shared = in.profile.saved_by_joining;
+  for (size_t p = 0; p < ranks.size(); ++p) {
+    RankLoad& load = ranks[p];
+    const RankDevice& device = costed.DeviceOf(p);
+    const LayerCosts& shared = device.profile->saved_by_joining;
     // A rank runs some parts of the optimizer step once, not once for each stage.
     load.step = std::max<int64_t>(0, load.step - std::max(0, load.stages - 1) * shared.step);
     if (load.ends != kBothEnds || shape.stages == 1) continue;
     // The first and the last layer may share a parameter.
     load.gradients = std::max<int64_t>(0, load.gradients - shared.gradient_bytes);
-    load.least_step = std::max<int64_t>(0, load.least_step - LeastStep(in, shared));
+    load.least_step = std::max<int64_t>(0, load.least_step - LeastStep(in, device, shared));
     load.states =
         std::max<int64_t>(0, load.states - shared.parameter_bytes - shared.optimizer_bytes - shared.gradient_bytes);
   }
@@ -287,13 +324,16 @@ PlanBound BoundOf(const BoundInputs& in) {
   int64_t least = 0, flow = 0, sync = 0;
   const int first = shape.placement[0][0];
   const double ps_per_byte = in.network.sum_ps_per_byte;
-  const int64_t end = EndOfStep(in, stages[0], ranks[first].least_step);
+  int64_t least_step = ranks[first].least_step;
+  for (const std::vector<int>& lane : shape.placement) least_step = std::min(least_step, ranks[lane[0]].least_step);
+  const int64_t end = EndOfStep(in, costed.On(first)[0], least_step);
   bound.recomputed_share.resize(in.recomputed == nullptr ? 0 : ranks.size());
   bound.recomputable_bytes.resize(bound.recomputed_share.size());
   for (size_t p = 0; p < ranks.size(); ++p) {
     const RankLoad& load = ranks[p];
     if (load.fill == kFar) continue;
-    const RankMemory memory = MemoryOf(in, load.states, shape.held[p], stages, recomputed);
+    const RankMemory memory =
+        MemoryOf(in, load.states, costed.DeviceOf(p).capacity, shape.held[p], costed.On(p), costed.RecomputedOn(p));
     const double share = memory.share;
     const int64_t again = static_cast<int64_t>(share * static_cast<double>(load.again));
     if (in.recomputed != nullptr) {
@@ -301,6 +341,7 @@ PlanBound BoundOf(const BoundInputs& in) {
       bound.recomputable_bytes[p] = memory.recomputable;
     }
     bound.least_bytes = std::max(bound.least_bytes, memory.bytes);
+    bound.fits &= memory.bytes <= costed.DeviceOf(p).capacity;
     const int64_t work = load.work + again;
     const int64_t through = load.fill + work - load.weight_halves + load.drain;
     const auto streams = static_cast<int64_t>(ps_per_byte / 2 * std::max(load.gathered, load.scattered));
@@ -320,31 +361,37 @@ bool PlanBound::recomputes() const {
 
 absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedule, int microbatches, PlanBound* bound,
                           const std::set<int32_t>* chosen) {
-  const std::vector<LayerCosts> stages = StagesOf(in, in.profile);
-  const std::vector<LayerCosts> recomputed = in.recomputed == nullptr ? stages : StagesOf(in, *in.recomputed);
+  const StagesOnRanks costed(in);
+  constexpr std::array kTimes = {&StageCosts::forward, &StageCosts::backward, &StageCosts::backward_input,
+                                 &StageCosts::backward_weight};
   std::vector<StageCosts> costs;
-  int64_t step = 0;
   int32_t layer = 0;
   for (int s = 0; s < in.shape.stages; ++s) {
-    // A stage of several lanes may be recomputed on one of its ranks only.
-    double share = bound->recomputed_share.empty() ? 0 : 1;
-    for (const std::vector<int>& lane : in.shape.placement) {
-      if (!bound->recomputed_share.empty()) share = std::min(share, bound->recomputed_share[lane[s]]);
+    // A stage of several lanes may be recomputed on one of its ranks only, or take less time on one of them.
+    StageCosts least;
+    for (size_t lane = 0; lane < in.shape.placement.size(); ++lane) {
+      const int rank = in.shape.placement[lane][s];
+      const double share = bound->recomputed_share.empty() ? 0 : bound->recomputed_share[rank];
+      const auto between = [&](int64_t none, int64_t all) {
+        return none + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(0, all - none)));
+      };
+      const LayerCosts &none = costed.On(rank)[s], &all = costed.RecomputedOn(rank)[s];
+      StageCosts here = {none.forward, between(none.backward, all.backward),
+                         between(none.backward_input, all.backward_input), none.backward_weight};
+      if (chosen != nullptr) {
+        const LayerCosts again = AgainOf(in, costed.DeviceOf(rank), layer, layer + in.layers_per_stage[s], *chosen);
+        here.backward = none.backward + again.backward;
+        here.backward_input = none.backward_input + again.backward_input;
+      }
+      for (const auto time : kTimes) least.*time = lane == 0 ? here.*time : std::min(least.*time, here.*time);
     }
-    const auto between = [&](int64_t none, int64_t all) {
-      return none + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(0, all - none)));
-    };
-    const LayerCosts &none = stages[s], &all = recomputed[s];
-    if (chosen == nullptr) {
-      costs.push_back({none.forward, between(none.backward, all.backward),
-                       between(none.backward_input, all.backward_input), none.backward_weight});
-    } else {
-      const LayerCosts again = AgainOf(in, layer, layer + in.layers_per_stage[s], *chosen);
-      costs.push_back({none.forward, none.backward + again.backward, none.backward_input + again.backward_input,
-                       none.backward_weight});
-    }
+    costs.push_back(least);
     layer += in.layers_per_stage[s];
-    if (s == 0) step = LeastStep(in, none);
+  }
+  const int first = in.shape.placement[0][0];
+  int64_t step = LeastStep(in, costed.DeviceOf(first), costed.On(first)[0]);
+  for (const std::vector<int>& lane : in.shape.placement) {
+    step = std::min(step, LeastStep(in, costed.DeviceOf(lane[0]), costed.On(lane[0])[0]));
   }
   const int64_t p2p = std::min(in.network.forward_message, in.network.backward_message);
   absl::StatusOr<ScheduleTiming> timing = TimeSchedule(schedule, microbatches, std::move(costs), p2p);
@@ -357,7 +404,7 @@ absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedul
       if (slot.stage == 0 && slot.kind != SlotKind::kForward) drained = std::max(drained, timing->end[rank][i]);
     }
   }
-  const double least = ToSeconds(Time{drained + EndOfStep(in, stages[0], step)});
+  const double least = ToSeconds(Time{drained + EndOfStep(in, costed.On(first)[0], step)});
   const double slack = bound->estimated_seconds - bound->least_seconds;
   bound->least_seconds = std::max(bound->least_seconds, least);
   bound->estimated_seconds = std::max(bound->estimated_seconds, least + std::max(0.0, slack));

@@ -64,15 +64,17 @@ TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
                                                      .network = context.network,
                                                      .runtime = context.runtime,
                                                      .most_bytes = context.capacity}));
+    const std::vector<int64_t> capacities = CapacitiesOf(context, found.plan.mesh());
     *found.plan.mutable_recompute() = inputs.plan.recompute();
     tried.rank_bytes = made.rank_bytes;
     found.device_bytes = *std::max_element(made.rank_bytes.begin(), made.rank_bytes.end());
     found.report = std::move(made.report);
-    tried.fits = found.device_bytes <= context.capacity && (context.runtime != nullptr || made.fits);
+    tried.fits = context.runtime != nullptr || made.fits;
+    for (size_t p = 0; p < capacities.size(); ++p) tried.fits &= made.rank_bytes[p] <= capacities[p];
     if (!tried.fits && quickly && context.runtime == nullptr) {
       const auto& templates = made.program.templates();
       tried.may_fit = std::all_of(templates.begin(), templates.end(),
-                                  [&](const Template& t) { return FullestMoment(t) <= context.capacity; });
+                                  [&](const Template& t) { return FullestMoment(t) <= capacities[PipeRankOf(t)]; });
     }
     return absl::OkStatus();
   };
@@ -115,6 +117,7 @@ TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const Sched
     const double share = bound.recomputed_share[p] * static_cast<double>(layers[p].size());
     counts[p] = std::min(static_cast<int>(std::ceil(share)), static_cast<int>(layers[p].size()));
   }
+  const std::vector<int64_t> capacities = CapacitiesOf(context, plan.plan.mesh());
   std::vector<int64_t> before;
   std::vector<int> counts_before;
   while (true) {
@@ -133,7 +136,7 @@ TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const Sched
     std::vector<int> next = counts;
     bool grows = false;
     for (size_t p = 0; p < counts.size(); ++p) {
-      const int64_t over = bytes[p] - context.capacity;
+      const int64_t over = bytes[p] - capacities[p];
       if (over <= 0 || counts[p] == static_cast<int>(layers[p].size())) continue;
       int64_t more = (static_cast<int64_t>(layers[p].size()) - counts[p] + 3) / 4;
       const auto of_all = static_cast<int64_t>(layers[p].size()) * over;
