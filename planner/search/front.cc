@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/evaluate.h"
+#include "planner/search/device_kinds.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 

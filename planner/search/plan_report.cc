@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "planner/evaluate.h"
+#include "planner/search/device_kinds.h"
 #include "proto/util/units_text.h"
 
 namespace weft::planner {

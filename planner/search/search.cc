@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/evaluate.h"
 #include "planner/search/candidate_bounds.h"
+#include "planner/search/device_kinds.h"
 #include "planner/search/popular_choices.h"
 #include "planner/search/search_context.h"
 #include "proto/util/mesh.h"
