@@ -62,7 +62,7 @@ TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan);
 // no evaluation program. The times are the same.
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
                        const std::vector<int32_t>& layers_per_stage, const PlanBound& bound,
-                       const std::function<bool(const std::vector<double>&)>& is_slower);
+                       const std::function<bool(const std::vector<double>&)>& is_slower = nullptr);
 
 // Returns the program of a plan that was tried. Its arenas may be higher than those of weft compile; its times are the
 // same.
