@@ -62,8 +62,8 @@ void AddFlags(Flags* flags, FitRequest* request) {
                 &request->runtime);
   flags->Custom(
       "gpus", "N|?",
-      "devices that the plan uses, a part of the cluster; without dp, replicas fill them. ? = find the fewest "
-      "devices that fit, over meshes, ZeRO and recompute that the plan does not state",
+      "devices of the cluster that the plan uses; if the plan has no dp, replicas fill them. ? = find the fewest "
+      "devices that fit, with any mesh, ZeRO stage and recompute that the plan leaves open",
       "those of the mesh", [request](const std::string& text) { return ReadDevices(text, &request->devices); });
   flags->Bool("exact", "compile the plan, however long that takes, instead of estimating it", &request->exact);
   flags->Bool("require-fit", "fail if the plan does not fit", &request->require_fit);
@@ -72,7 +72,7 @@ void AddFlags(Flags* flags, FitRequest* request) {
   flags->Example("weft fit --model=llama-3.1-70b --cluster=dgx-h100 --gpus=? --set gbs=128 --set seq=8192");
 }
 
-// Fills what the plan leaves to the runtime.
+// Fills in the fields that the plan leaves to the runtime.
 absl::Status ApplyRuntime(const Runtime& runtime, const InputFlags& flags, Inputs* inputs) {
   const Plan own = inputs->plan;
   inputs->plan = PlanUnder(runtime, own);
@@ -101,17 +101,17 @@ absl::Status UseDevices(int64_t devices, Inputs* inputs) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "--gpus=", devices, ": the mesh has ", ranks, " ranks, which ",
-      replicas > 1 ? "must be all devices" : "must divide the devices",
+      replicas > 1 ? "must equal the number of devices" : "must divide the number of devices",
       "; nearest: --gpus=", replicas > 1 ? ranks : std::max<int64_t>(1, (devices + ranks / 2) / ranks) * ranks));
 }
 
-// A cluster without its devices' memory cannot tell whether anything fits.
+// Refuses a cluster that does not state the memory of its devices.
 absl::Status CheckMemoryIsStated(const Cluster& cluster) {
   if (cluster.device().memory_bytes() > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("cluster ", Quoted(cluster.name()),
-                   ": device.memory_bytes is 0, so nothing is known to fit; state it, e.g. device { memory_bytes: "
-                   "85899345920 } for 80 GiB"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "cluster ", Quoted(cluster.name()),
+      ": device.memory_bytes is not set, so weft cannot tell whether a plan fits; set it, e.g. device { memory_bytes: "
+      "85899345920 } for 80 GiB"));
 }
 
 absl::Status CheckFits(const FitReport& report) {
@@ -155,7 +155,7 @@ absl::Status FitCommand(absl::Span<const std::string> args) {
   if (request.devices == kAnyNumber) {
     absl::StatusOr<FewestDevices> found = planner::FewestThatFit(partial);
     WEFT_RETURN_IF_ERROR(WithFile(found.status(), request.input, inputs));
-    // The report is of the plan that was found.
+    // The report describes the plan that was found.
     inputs.plan = found->plan();
     inputs.recipe.set_microbatch_sequences(found->microbatch_sequences());
     fewest = *std::move(found);

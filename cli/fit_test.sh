@@ -90,9 +90,9 @@ expect 1 "cluster 'small' has 8 devices, not 16; nearest: 8" fit --model=gpt2-ti
   --set seq=64 --set gbs=32
 expect 1 'devices are not whole nodes; nearest: 4, 8' fit --model=gpt2-tiny --cluster=small.textproto --gpus=6 \
   --set seq=64 --set gbs=32
-expect 1 '--gpus=8: the mesh has 3 ranks, which must divide the devices; nearest: --gpus=9' fit "${tiny[@]}" --gpus=8 --set pp=3
+expect 1 '--gpus=8: the mesh has 3 ranks, which must divide the number of devices; nearest: --gpus=9' fit "${tiny[@]}" --gpus=8 --set pp=3
 sed 's/16000000/900000/' small.textproto >tiny.textproto
-expect 1 "no number of devices of 'small' fits: nearest is a plan on [0-9]+ devices, which takes " fit \
+expect 1 "no number of devices of 'small' is enough; the nearest plan is on [0-9]+ devices and takes " fit \
   --model=gpt2-tiny --cluster=tiny.textproto --set seq=64 --set gbs=32 --gpus=?
 expect 2 "expected a number of devices, or \? for the fewest that fit" fit "${tiny[@]}" --gpus=many
 expect 2 '' fit "${tiny[@]}" surplus

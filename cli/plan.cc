@@ -1,7 +1,6 @@
 // weft plan: searches for the fastest plan of a model on a cluster.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -23,6 +22,7 @@
 #include "cli/common/terminal.h"
 #include "cli/inputs/inputs.h"
 #include "cli/plan_preset.h"
+#include "planner/evaluate.h"
 #include "planner/search/front.h"
 #include "planner/search/objective.h"
 #include "planner/search/plan_report.h"
@@ -93,7 +93,7 @@ struct PlanRequest {
   std::string format = "text", cache;
   std::string objective = "time";
   bool memory_front = false;
-  // The numbers of devices; empty = all of the cluster.
+  // The numbers of devices; empty = all devices of the cluster.
   std::vector<int64_t> devices;
   int64_t wanted = 5, threads = 0;
   int64_t gap_thousandths = 1000;
@@ -108,20 +108,22 @@ void AddFlags(Flags* flags, PlanRequest* request) {
                 "", [request](const std::string& text) { return ReadGpus(text, &request->devices); });
   std::vector<std::string> objectives;
   for (const planner::Objective& objective : planner::Objectives()) objectives.push_back(objective.name);
-  flags->Choice("objective", std::move(objectives), "what is compared between numbers of devices", &request->objective);
-  flags->Bool("memory-front", "also search with less and less memory per device", &request->memory_front);
-  flags->String("schedules", "A,B,...",
-                "pipeline schedules to consider, each with all values of its parameters [the usual ones; with "
-                "--runtime: 1f1b and interleaved]",
-                &request->schedules);
+  flags->Choice("objective", std::move(objectives), "how to compare the best plans for several numbers of devices",
+                &request->objective);
+  flags->Bool("memory-front", "also search with smaller and smaller memory limits", &request->memory_front);
+  flags->String(
+      "schedules", "A,B,...",
+      "pipeline schedules to search, each with several values of its parameters [1f1b, interleaved, zb-h1, zb-v, "
+      "v-half, hanayo, chimera; with --runtime: 1f1b, interleaved]",
+      &request->schedules);
   flags->String("exclude", "A,B,...",
                 absl::StrCat("dimensions that keep their default: ", absl::StrJoin(planner::DimensionNames(), ", ")),
                 &request->exclude);
-  flags->Custom("at-most", "memory=SIZE", "memory of each device that a plan may use, e.g. memory=70GiB", "",
+  flags->Custom("at-most", "memory=SIZE", "memory that a plan may use on each device, e.g. memory=70GiB", "",
                 [request](const std::string& text) { return ReadAtMost(text, &request->search.memory_bytes); });
   flags->String("from", "PLAN",
                 "the plan that you run today: a file, settings, or both, e.g. \"now.textproto mbs=2\" or \"tp=8 pp=2 "
-                "dp=4 mbs=1\"; also says which few changes bring it near the best plan",
+                "dp=4 mbs=1\"; the report then lists the few changes that bring it near the best plan",
                 &request->from);
   flags->Thousandths("gap", "PERCENT",
                      "end the search when no other plan can be faster than the best one by more than this",
@@ -141,10 +143,11 @@ void AddFlags(Flags* flags, PlanRequest* request) {
                 "the framework that runs the plan, or weft for its own executor; see weft list runtimes",
                 &request->runtime);
   flags->String("cache", "DIR",
-                "folder for what the search measures, which later searches use again; none = keep nothing "
+                "folder in which searches keep measurements for later searches; none = keep nothing "
                 "[$XDG_CACHE_HOME/weft or ~/.cache/weft]",
                 &request->cache);
-  flags->Choice("preset", PresetNames(), "choose as the planner of this paper, instead of searching", &request->preset);
+  flags->Choice("preset", PresetNames(), "choose by the rule of this paper's planner instead of searching",
+                &request->preset);
   flags->Choice("format", {"text", "json"}, "output format", &request->format);
   flags->String("output", "FILE", "write the best plan to this file", &request->output);
   flags->Short('o', "output");
@@ -181,7 +184,7 @@ absl::StatusOr<planner::StartingPlan> ReadFrom(const std::string& text, const Ru
   return from;
 }
 
-// The folder of --cache; empty = keep nothing.
+// Returns the folder of --cache; empty = keep nothing.
 std::string CacheFolder(const std::string& flag) {
   if (flag == "none") return "";
   if (!flag.empty()) return flag;
@@ -199,7 +202,7 @@ void ShowProgress(const planner::SearchProgress& progress, Progress* line) {
   line->Step(text);
 }
 
-// Searches for each number of devices, or with less and less memory; else once.
+// Searches for each number of devices, or with smaller and smaller memory limits.
 absl::StatusOr<planner::Front> Searched(const Inputs& inputs, const PlanRequest& request,
                                         const planner::Objective& objective) {
   if (request.memory_front) {
@@ -211,7 +214,7 @@ absl::StatusOr<planner::Front> Searched(const Inputs& inputs, const PlanRequest&
   return planner::SearchDevices(inputs.model, inputs.cluster, request.search, counts, objective);
 }
 
-// The error for a search without a plan.
+// Returns the error for a search that found no plan.
 absl::Status NothingFound(const planner::SearchResult& result, const Cluster& cluster) {
   if (result.stopped) {
     return absl::DeadlineExceededError(
@@ -231,7 +234,7 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   Flags flags(
       "weft plan", "--model=M --cluster=C [--recipe=R] [--plan=PARTIAL] [flags]",
       "Searches for the plan with the shortest iteration, and states how much faster any other plan could be.\n"
-      "What --plan, --schedule and --set state is fixed; the search chooses everything else. Every plan that it\n"
+      "Settings of --plan, --schedule and --set are fixed; the search chooses everything else. Every plan that it\n"
       "prints was compiled, proven and simulated.");
   AddFlags(&flags, &request);
   WEFT_RETURN_IF_ERROR(flags.Parse(args, 0, 0));
@@ -254,7 +257,12 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   search.space.plan = inputs.plan;
   if (!request.devices.empty()) search.space.devices = request.devices.front();
   if (request.memory_front && request.devices.size() > 1) {
-    return absl::InvalidArgumentError("--memory-front: it is for one number of devices; give --gpus=N");
+    return absl::InvalidArgumentError("--memory-front: it searches for one number of devices; give --gpus=N");
+  }
+  if (const int64_t usable = planner::UsableBytes(inputs.cluster.device()); search.memory_bytes > usable) {
+    return absl::InvalidArgumentError(absl::StrCat("--at-most: memory=", BytesText(search.memory_bytes),
+                                                   " is more than a device of ", Quoted(inputs.cluster.name()),
+                                                   " has; allowed: up to ", BytesText(usable)));
   }
   search.space.schedules = Listed(request.schedules);
   search.space.excluded = Listed(request.exclude);
@@ -277,11 +285,8 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
       search.from->microbatch_sequences = std::max<int64_t>(1, inputs.recipe.microbatch_sequences());
     }
   }
-  const auto begin = std::chrono::steady_clock::now();
-  search.stop = [&] {
-    const auto spent = std::chrono::steady_clock::now() - begin;
-    return interrupted || (request.budget_ms > 0 && spent > std::chrono::milliseconds(request.budget_ms));
-  };
+  search.stop = [] { return interrupted.load(); };
+  search.budget_seconds = static_cast<double>(request.budget_ms) / 1000;
   search.on_progress = [&](const planner::SearchProgress& state) { ShowProgress(state, &progress); };
   std::signal(SIGINT, Interrupt);
   progress.Step("profiling blocks");
@@ -292,7 +297,7 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   for (const std::string& note : inputs.notes) PrintNote(note);
   if (front->best == front->points.size()) return NothingFound(front->points.back().result, inputs.cluster);
   const planner::SearchResult& best = front->points[front->best].result;
-  const PlanReport report = front->points.size() == 1
+  const PlanReport report = front->points.size() == 1 && objective->name == "time"
                                 ? planner::ReportOf(inputs.model, inputs.cluster, search, best)
                                 : planner::ReportOf(inputs.model, inputs.cluster, search, *front, *objective);
   std::string text = PrintableLines(planner::PlanReportText(report));

@@ -42,7 +42,7 @@ expect 1 'no plan fits: of [0-9]+ plans the smallest takes ' plan --preset=chime
 expect 1 "the plan is for 4096 devices; cluster 'dgx-a100-80g' has 1024" plan --preset=axonn "${tiny[@]:0:2}" \
   --gpus=4096 --set seq=64 --set gbs=4096
 expect 1 'is one of images' plan --preset=axonn-4d --model=unet-tiny --cluster=dgx-a100-80g --gpus=4 --set seq=64 --set gbs=16
-expect 1 'no pipeline of 2 ranks or more' plan --preset=hanayo "${tiny[@]:0:2}" --gpus=5 --set seq=64 --set gbs=16
+expect 1 'no number of pipeline ranks is possible' plan --preset=hanayo "${tiny[@]:0:2}" --gpus=5 --set seq=64 --set gbs=16
 
 # Nothing is written if no plan fits.
 "$WEFT" plan --preset=hanayo "${tiny[@]}" --at-most=memory=1MiB -o none.textproto 2>/dev/null && fail "a plan that fits 1 MiB"

@@ -61,6 +61,11 @@ cmp threads1.txt threads3.txt || fail "the answer depends on the number of threa
 "$WEFT" plan "${tiny[@]}" --cache=kept >first.txt 2>/dev/null || fail "plan with a new cache"
 [[ $(ls kept/*.profiles | wc -l) = 1 ]] || fail "one file is kept"
 "$WEFT" plan "${tiny[@]}" --cache=kept >second.txt 2>/dev/null || fail "plan with a cache"
+# A copy of the program uses the cache of the program.
+cp "$WEFT" copy && touch copy
+./copy plan "${tiny[@]}" --cache=kept >copied.txt 2>/dev/null || fail "plan with a copy of weft"
+[[ $(ls kept/*.profiles | wc -l) = 1 ]] || fail "a copy of weft uses the same file"
+cmp first.txt copied.txt || fail "a copy of weft answers otherwise"
 printf 'damaged' >>"$(ls kept/*.profiles)"
 "$WEFT" plan "${tiny[@]}" --cache=kept >third.txt 2>/dev/null || fail "plan with a damaged cache"
 "$WEFT" plan "${tiny[@]}" --cache=/proc/none >fourth.txt 2>/dev/null || fail "plan without a cache"
@@ -93,8 +98,13 @@ assert report["devices"] == best["devices"]
 assert report["plans"][0]["settings"] == best["run"]["settings"]
 END
 expect 0 '^  .* tokens/J ' plan "${priced[@]}" --objective=energy
+# With one number of devices, each plan of the table has its tokens per cost.
+one=(--model=gpt2-tiny --cluster=priced.textproto "${tiny[@]:2}")
+expect 0 '^ +iteration +tokens/s +tokens/dollar +MFU ' plan "${one[@]}" --objective=dollars
+expect 0 '^ +iteration +tokens/s +tokens/J +MFU ' plan "${one[@]}" --objective=energy
+expect 1 "cluster 'dgx-a100-80g' does not state dollars_per_device_hour" plan "${tiny[@]}" --objective=dollars
 expect 0 '^ +2 .* MiB ' plan "${tiny[@]}" --memory-front
-expect 1 '^weft plan: --memory-front: it is for one number of devices' plan "${range[@]}" --memory-front
+expect 1 '^weft plan: --memory-front: it searches for one number of devices' plan "${range[@]}" --memory-front
 expect 2 "--gpus='8..4': expected a number or a range" plan "${tiny[@]:0:2}" --gpus=8..4
 expect 2 "--gpus='x': expected a number or a range" plan "${tiny[@]:0:2}" --gpus=x
 
@@ -105,12 +115,15 @@ expect 1 'no plan was found before the search was stopped' plan "${tiny[@]}" --b
 # Bad input is one line.
 expect 1 'no plan fits: each of [0-9]+ plans takes more than .* the smallest takes at least [0-9.]+ MiB' plan "${tiny[@]}" --at-most=memory=1MiB
 expect 2 "--at-most='70': expected memory=SIZE with a unit, e.g. memory=70GiB" plan "${tiny[@]}" --at-most=70
+expect 1 "^weft plan: --at-most: memory=200 GiB is more than a device of 'dgx-a100-80g' has; allowed: up to 7" \
+  plan "${tiny[@]}" --at-most=memory=200GiB
 expect 2 'memory=-1GiB' plan "${tiny[@]}" --at-most=memory=-1GiB
 expect 1 "the search is for 4096 devices; cluster 'dgx-a100-80g' has 1024" plan "${tiny[@]:0:2}" --gpus=4096 \
   --set seq=64 --set gbs=8
 expect 1 "no dimension is called 'offlod'; known: mesh" plan "${tiny[@]:0:7}" --exclude=offlod
 expect 1 'zb-h1' plan "${tiny[@]:0:7}" --schedules=zb-h3
 expect 1 "schedule 'pipedream' updates the weights without a flush" plan "${tiny[@]:0:7}" --schedules=pipedream
+expect 1 "schedule 'pipedream' updates the weights without a flush" plan "${tiny[@]}" --schedule=pipedream
 expect 1 'plan.recompute.mode = EVERY is not searched' plan "${tiny[@]}" --set recompute.mode=EVERY --set recompute.every=2
 expect 1 'recipe.global_batch_sequences' plan --model=gpt2-tiny --cluster=dgx-a100-80g --gpus=2 --set seq=64
 expect 1 'no mesh of 2 devices has the axes that plan.mesh fixes' plan "${tiny[@]}" --set tp=3

@@ -111,7 +111,8 @@ void DeclareFlags(Flags& flags, ScheduleFlags& f) {
                     kLargestCost);
   flags.Thousandths("p2p", "T", "time of a transfer: from a result to its use on another rank", &f.p2p, 0,
                     kLargestCost);
-  flags.Int("virtual", "V", "stages per rank; the schedule chooses the default of this and the next four flags",
+  flags.Int("virtual", "V",
+            "stages per rank; the schedule chooses the values of this and the next four flags that are not given",
             &f.virtual_stages, 1, kMaximumCount);
   flags.Int("waves", "W", "waves through the ranks and back (hanayo)", &f.waves, 1, kMaximumCount);
   flags.Int("lanes", "L", "pipelines over the same ranks, half of them in each direction (chimera)", &f.lanes, 1,
@@ -169,7 +170,8 @@ absl::Status CompleteTimes(const Flags& flags, ScheduleFlags& f) {
   StageTimes& times = f.times;
   f.by_stage = f.synthesize || times.stages() > 0 || flags.Given("input");
   if (f.by_stage && flags.Given("pair")) {
-    return UsageError("--pair is for one time for all stages; leave it out; see weft schedule --help");
+    return UsageError(
+        "--pair needs one time for all stages, not times by stage; leave it out; see weft schedule --help");
   }
   const bool halves = flags.Given("input") && flags.Given("weight");
   if (halves && !flags.Given("backward")) {

@@ -139,7 +139,7 @@ expect 1 '^weft schedule: --forward has 3 times, but there are 4 stages; allowed
 expect 1 '^weft schedule: --weight of stage 1 is larger than its --backward' \
   schedule zb-h1 --forward=1,4,1 --backward=2,2,2 --weight=1,3,1
 expect 2 "forward='1,x': number 2, 'x': expected a number from" schedule 1f1b --forward=1,x
-expect 2 '--pair is for one time for all stages' schedule dualpipe --forward=1,2,1,1 --pair=2
+expect 2 '--pair needs one time for all stages' schedule dualpipe --forward=1,2,1,1 --pair=2
 expect 2 '--input needs --weight too' schedule zb-h1 --input=1
 
 # Synthesis.

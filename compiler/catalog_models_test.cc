@@ -18,10 +18,10 @@ int64_t Elements(const ModelGraph& graph) {
 }
 
 TEST(CatalogModelsTest, ParametersAreThePublishedOnes) {
-  // Totals of the published safetensors files, as the model cards show them. BERT's totals are for the masked-LM model:
-  // its files hold 109514298 and 335174458 parameters without pooler and next-sentence head. GPT-2's are 124439808,
-  // 354823168, 774030080 and 1557611200. The totals of Chimera's two models are from its table 4; for BERT, pooler and
-  // next-sentence head are subtracted.
+  // Most numbers are the totals of the published safetensors files, as the model cards show them. The numbers of
+  // bert-base and bert-large are for the masked-LM model, without pooler and next-sentence head. The numbers of
+  // chimera-bert-48 and chimera-gpt2 are from table 4 of the Chimera paper, for chimera-bert-48 minus pooler and
+  // next-sentence head.
   const std::map<std::string, int64_t> published = {
       {"gpt2", 124439808},
       {"gpt2-medium", 354823168},

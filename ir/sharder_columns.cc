@@ -1,6 +1,5 @@
-// Gathers columns that are cut over one axis and cuts them over another. A rank then uses only its own part, so the
-// gradients on both sides are complete. The derivative of gathering is therefore to take the rank's columns, and the
-// derivative of taking columns is to gather them.
+// The functions of the sharder that gather columns, take a rank's part of whole columns, and move columns from one axis
+// to another (sharder.h).
 #include "ir/checks.h"
 #include "ir/sharder.h"
 

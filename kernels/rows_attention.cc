@@ -137,9 +137,8 @@ constexpr KernelRow kRows[] = {
      .microbatch = kOfDropout,
      .calibrated = true,
      .rules = {{"place", DropoutPlace}},
-     .result = "x/(1-p) where kept, else 0; the kernel is its own derivative; with `heads`, x is [rows, "
-               "heads·sequence], what "
-               "ATTENTION_SOFTMAX makes, and elements are those of ATTENTION"},
+     .result = "x/(1-p) where an element is kept, else 0; the same kernel computes the derivative. With `heads`, x is "
+               "the output p of ATTENTION_SOFTMAX, and the same elements are kept as in ATTENTION"},
     {.kernel = DROPOUT_MASK,
      .inputs = {{"x", "[rows,d]"}},
      .outputs = {{"y", "=x"}, {"mask", "=x", kUint8}},

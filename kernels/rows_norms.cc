@@ -19,7 +19,8 @@ constexpr KernelRow kRows[] = {
      .outputs = {{"y", "[rows,d]"}, kMean, kRstd},
      .attributes = {kEpsilon},
      .calibrated = true,
-     .result = "biased variance; mean and rstd in fp32 (fp64)"},
+     .result = "y = (x - mean)·rstd·gamma + beta, rstd = 1/√(variance + epsilon), with the biased variance of the row; "
+               "mean and rstd are FP32 or FP64"},
     {.kernel = LAYER_NORM_BACKWARD,
      .inputs = {{"dy", "[rows,d]"}, {"x", "@[rows,d]"}, {"gamma", "[d]"}, kMean, kRstd},
      .outputs = {Acc({"dx", "[rows,d]"})},
@@ -36,7 +37,7 @@ constexpr KernelRow kRows[] = {
      .outputs = {{"y", "[rows,d]"}, kRstd},
      .attributes = {kEpsilon},
      .calibrated = true,
-     .result = "rstd = 1/√(mean(x²) + epsilon), y = x·rstd·gamma; rstd in fp32 (fp64)"},
+     .result = "y = x·rstd·gamma, rstd = 1/√(mean(x²) + epsilon); rstd is FP32 or FP64"},
     {.kernel = RMS_NORM_BACKWARD,
      .inputs = {{"dy", "[rows,d]"}, {"x", "@[rows,d]"}, {"gamma", "[d]"}, kRstd},
      .outputs = {Acc({"dx", "[rows,d]"})},
@@ -49,7 +50,8 @@ constexpr KernelRow kRows[] = {
      .inputs = {{"x", "[rows,d]"}, {"gamma", "[d]"}, {"beta", "[d]"}},
      .outputs = {{"y", "=x"}, kGroupMean, kGroupRstd},
      .attributes = {kGroups, kSequence, kEpsilon},
-     .result = "each run of d/groups columns over all rows of a sample; biased variance"},
+     .result = "as LAYER_NORM, with the mean and the biased variance of each run of d/groups columns over all rows of "
+               "a sample"},
     {.kernel = GROUP_NORM_BACKWARD,
      .inputs = {{"dy", "=x"}, {"x", "@[rows,d]"}, {"gamma", "[d]"}, kGroupMean, kGroupRstd},
      .outputs = {Acc({"dx", "=x"})},
@@ -63,7 +65,8 @@ constexpr KernelRow kRows[] = {
      .inputs = {{"x", "[rows,n]"}},
      .outputs = {{"partial", "[rows,statistics]", kStatistics}},
      .attributes = {Any("root_mean_square")},
-     .result = "mean and sum of squared differences from it; with root_mean_square [rows,1], the sum of squares"},
+     .result =
+         "the mean of a row and the sum of squared differences from it; with root_mean_square the sum of squares"},
     {.kernel = NORM_COMBINE,
      .inputs = {{"partials", "[parts*rows,statistics]", kStatistics}},
      .outputs = {Unless("root_mean_square", {"mean", "@[rows]", kStatistics}), {"rstd", "@[rows]", kStatistics}},
@@ -72,19 +75,19 @@ constexpr KernelRow kRows[] = {
                         Related(Within("whole_columns", 1, kExtent, "a multiple of the number of parts"), kMultipleOf,
                                 "parts")),
                     Any("root_mean_square")},
-     .result = "mean and rstd of whole rows, from their g equal parts in order; with root_mean_square only rstd, from "
-               "[g·rows,1]"},
+     .result = "mean and rstd of whole rows, from the results of NORM_PARTIAL for their g equal parts, in order; with "
+               "root_mean_square only rstd"},
     {.kernel = NORM_APPLY,
      .inputs = {{"x", "[rows,n]"}, {"gamma", "[n]"}, Unless("root_mean_square", {"beta", "[n]"}), kPartMean, kRstd},
      .outputs = {{"y", "=x"}},
      .attributes = {Any("root_mean_square")},
-     .result = "(x - mean)·rstd·gamma + beta; with root_mean_square x, gamma, rstd"},
+     .result = "(x - mean)·rstd·gamma + beta; with root_mean_square x·rstd·gamma"},
     {.kernel = NORM_BACKWARD_PARTIAL,
      .inputs = {{"dy", "=x"}, {"x", "@[rows,n]"}, {"gamma", "[n]"}, kPartMean, kRstd},
      .outputs = {{"sums", "[rows,statistics]", kStatistics}},
      .attributes = {Any("root_mean_square")},
-     .result = "Σ dy·gamma and Σ dy·gamma·x̂ of a row, x̂ = (x - mean)·rstd; with root_mean_square dy, x, gamma, rstd "
-               "and [rows,1], the second"},
+     .result = "Σ dy·gamma and Σ dy·gamma·x̂ of a row, x̂ = (x - mean)·rstd; with root_mean_square only the second, "
+               "x̂ = x·rstd"},
     {.kernel = NORM_BACKWARD_APPLY,
      .inputs = {{"dy", "=x"},
                 {"x", "@[rows,n]"},
@@ -97,7 +100,7 @@ constexpr KernelRow kRows[] = {
                         Related(Within("whole_columns", 1, kExtent, "at least the columns of the part"), kAtLeast,
                                 "n")),
                     Any("root_mean_square")},
-     .result = "from the sums of whole rows"},
+     .result = "as the norm's own backward, from the sums over whole rows"},
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "planner/choices.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -68,17 +67,7 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Ru
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
     PlannedArenas arenas;
     arenas.bytes = std::move(made.rank_bytes);
-    arenas.layers.resize(ranks);
-    for (const std::vector<int>& lane : inputs.schedule.placement) {
-      int32_t layer = 0;
-      for (size_t stage = 0; stage < counts.size(); ++stage) {
-        for (int32_t end = layer + counts[stage]; layer < end; ++layer) {
-          const bool loss = stage + 1 == counts.size() && layer + 1 == end;
-          if (!loss) arenas.layers[lane[stage]].push_back(layer);
-        }
-      }
-    }
-    for (std::vector<int32_t>& layers : arenas.layers) std::sort(layers.begin(), layers.end());
+    arenas.layers = RecomputableLayers(inputs.schedule.placement, ranks, counts);
     return arenas;
   };
   const int64_t capacity = UsableBytes(inputs.cluster.device());

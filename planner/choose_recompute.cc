@@ -1,6 +1,7 @@
 #include "planner/choose_recompute.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -13,22 +14,35 @@ int64_t Highest(const PlannedArenas& arenas) {
   return arenas.bytes.empty() ? 0 : *std::max_element(arenas.bytes.begin(), arenas.bytes.end());
 }
 
-// Recomputes the first `counts[rank]` layers of every rank.
-Recompute FirstLayers(const PlannedArenas& arenas, const std::vector<int>& counts) {
-  std::vector<int32_t> layers;
-  for (size_t rank = 0; rank < counts.size(); ++rank) {
-    layers.insert(layers.end(), arenas.layers[rank].begin(), arenas.layers[rank].begin() + counts[rank]);
+}  // namespace
+
+std::vector<std::vector<int32_t>> RecomputableLayers(const std::vector<std::vector<int>>& placement, int64_t ranks,
+                                                     const std::vector<int32_t>& layers_per_stage) {
+  std::vector<std::vector<int32_t>> layers(ranks);
+  for (const std::vector<int>& lane : placement) {
+    int32_t layer = 0;
+    for (size_t stage = 0; stage < layers_per_stage.size(); ++stage) {
+      for (const int32_t end = layer + layers_per_stage[stage]; layer < end; ++layer) {
+        const bool loss = stage + 1 == layers_per_stage.size() && layer + 1 == end;
+        if (!loss) layers[lane[stage]].push_back(layer);
+      }
+    }
   }
-  std::sort(layers.begin(), layers.end());
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
-  Recompute recompute;
-  if (layers.empty()) return recompute;
-  recompute.set_mode(Recompute::LAYERS);
-  for (int32_t layer : layers) recompute.add_layers(layer);
-  return recompute;
+  for (std::vector<int32_t>& of_rank : layers) std::sort(of_rank.begin(), of_rank.end());
+  return layers;
 }
 
-}  // namespace
+Recompute RecomputeFirst(const std::vector<std::vector<int32_t>>& layers, const std::vector<int>& counts) {
+  std::set<int32_t> chosen;
+  for (size_t rank = 0; rank < counts.size(); ++rank) {
+    chosen.insert(layers[rank].begin(), layers[rank].begin() + counts[rank]);
+  }
+  Recompute recompute;
+  if (chosen.empty()) return recompute;
+  recompute.set_mode(Recompute::LAYERS);
+  recompute.mutable_layers()->Add(chosen.begin(), chosen.end());
+  return recompute;
+}
 
 absl::StatusOr<RecomputeDecision> ChooseInterval(const PlanArenas& plan) {
   Recompute tried;
@@ -61,7 +75,7 @@ absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capa
   if (Highest(none) > capacity) {
     std::vector<int> all;
     for (const std::vector<int32_t>& layers : none.layers) all.push_back(static_cast<int>(layers.size()));
-    WEFT_ASSIGN_OR_RETURN(const PlannedArenas least, plan(FirstLayers(none, all)));
+    WEFT_ASSIGN_OR_RETURN(const PlannedArenas least, plan(RecomputeFirst(none.layers, all)));
     for (size_t rank = 0; rank < ranks; ++rank) hopeless[rank] = least.bytes[rank] - capacity > capacity / 8;
   }
   // For each rank: `low` is a number of layers that is too few (-1: none is known to be too few). `high` is a number
@@ -82,14 +96,14 @@ absl::StatusOr<RecomputeDecision> ChooseFit(const PlanArenas& plan, int64_t capa
       searching = true;
     }
     if (!searching) break;
-    WEFT_ASSIGN_OR_RETURN(const PlannedArenas arenas, plan(FirstLayers(none, middle)));
+    WEFT_ASSIGN_OR_RETURN(const PlannedArenas arenas, plan(RecomputeFirst(none.layers, middle)));
     for (size_t rank = 0; rank < ranks; ++rank) {
       if (high[rank] - low[rank] <= 1) continue;
       (arenas.bytes[rank] <= capacity ? high : low)[rank] = middle[rank];
     }
   }
   RecomputeDecision decision;
-  decision.recompute = FirstLayers(none, high);
+  decision.recompute = RecomputeFirst(none.layers, high);
   std::vector<std::string> counts;
   for (size_t rank = 0; rank < ranks; ++rank) counts.push_back(absl::StrCat(high[rank], "/", none.layers[rank].size()));
   decision.note = absl::StrCat("plan.recompute.mode = FIT: recomputed layers on each rank of the pipeline: ",

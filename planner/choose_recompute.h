@@ -17,7 +17,7 @@ namespace weft::planner {
 struct PlannedArenas {
   // Indexed by pipe rank.
   std::vector<int64_t> bytes;
-  // For each pipe rank: the layers that may be recomputed (all except the one of the loss), ascending.
+  // RecomputableLayers.
   std::vector<std::vector<int32_t>> layers;
 };
 using PlanArenas = std::function<absl::StatusOr<PlannedArenas>(const Recompute& recompute)>;
@@ -27,6 +27,14 @@ struct RecomputeDecision {
   // The message for the user.
   std::string note;
 };
+
+// For each pipe rank: the layers that may be recomputed, ascending. All layers of its stages, except the one of the
+// loss. placement[lane][stage] = pipe rank.
+std::vector<std::vector<int32_t>> RecomputableLayers(const std::vector<std::vector<int>>& placement, int64_t ranks,
+                                                     const std::vector<int32_t>& layers_per_stage);
+
+// Recomputes the first counts[rank] of layers[rank] on every rank.
+Recompute RecomputeFirst(const std::vector<std::vector<int32_t>>& layers, const std::vector<int>& counts);
 
 // For INTERVAL with interval 0: tries all intervals and takes the one whose highest arena is lowest. Ties go to the
 // smallest interval.

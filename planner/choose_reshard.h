@@ -24,7 +24,7 @@ struct GatheredLayer {
   int64_t exposed = 0;
 };
 
-// The simulated time and the memory of a plan with some choice.
+// The simulated time and the memory of a plan with one choice of plan.zero.
 struct ReshardTrial {
   double seconds = 0;
   bool fits = true;

@@ -1,4 +1,4 @@
-// How runs differ (Cluster.noise): draws the state of the machine in one run, and summarizes many runs.
+// Differences between runs (Cluster.noise): draws the state of the machine in one run, and summarizes many runs.
 #ifndef WEFT_SIMULATOR_NOISE_H_
 #define WEFT_SIMULATOR_NOISE_H_
 

@@ -26,8 +26,9 @@ uint64_t MessageOf(const Action& action) {
   return ((((low * 8191u + action.microbatch()) * 3 + action.direction()) * 67 + action.lane()) * 101) + action.skip();
 }
 
-// Puts a VALIDATE at the beginning of body and epilogue. Marks a random part of the actions after it as left out unless
-// the norm was too large. Returns the number of marked actions.
+// Puts a VALIDATE at the beginning of each body and epilogue that has actions. Marks a random third of the actions
+// after it with `if_exceeded`: they run only if the norm was too large. Releases no buffers, because an action that is
+// left out cannot release one. Returns the number of marked actions.
 int LeaveOut(uint64_t seed, Program* program) {
   Segment& segment = *program->add_segments();
   segment.set_name("validate");

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A program with operands of 16 and 64 elements, one value each, and `steps`, on 2 z and 4 data ranks.
+// Returns a program with `steps` and operands of 16 and 64 elements, one value each, on 2 z and 4 data ranks.
 Program With(const std::string& steps) {
   return Parse<Program>(
       "mesh { axes { name: 'z' size: 2 } axes { name: 'data' size: 4 } } segments { "

@@ -244,7 +244,7 @@ class TemplateCheck {
       back.insert({to, from});
     }
     if (sources != updated || kept.size() != sources.size()) {
-      Bad("P15.kept", *lists_.keep, "must copy once each buffer that ", Describe(*lists_.optimizer),
+      Bad("P15.kept", *lists_.keep, "must copy, exactly once, each buffer that ", Describe(*lists_.optimizer),
           " reads and writes");
     }
     for (const Repair* repair : {&lists_.body, &lists_.epilogue}) {

@@ -1,6 +1,6 @@
-// Spare bytes after a tensor ("room"): they make space for the parts of a tensor, which are rounded up and lie one
-// after the other. Checks how many spare bytes there are, and that only collective actions touch them (rule P8.room).
-// Internal to the verifier.
+// Checks the spare bytes after a tensor ("room"): their number, and that only collective actions touch them (rule
+// P8.room). They make space for the parts of a tensor, which are rounded up and lie one after the other. Internal to
+// the verifier.
 #ifndef WEFT_VERIFIER_ROOM_H_
 #define WEFT_VERIFIER_ROOM_H_
 

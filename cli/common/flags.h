@@ -46,12 +46,13 @@ class Flags {
   // If `*target` starts outside low..high, `help` must describe what this default means. A user gets such a default
   // only by leaving the flag out.
   void Int(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
-  // A decimal number with at most three digits after the point. `target`, `low` and `high` count thousandths.
+  // A flag for a decimal number with at most three digits after the point. `target`, `low` and `high` count
+  // thousandths.
   void Thousandths(std::string name, std::string value, std::string help, int64_t* target, int64_t low, int64_t high);
-  // One such number, or several separated by commas.
+  // A flag for one such number, or for several separated by commas.
   void ThousandthsList(std::string name, std::string value, std::string help, std::vector<int64_t>* target, int64_t low,
                        int64_t high);
-  // May be given more than once.
+  // A flag that may be given more than once.
   void Repeated(std::string name, std::string value, std::string help, std::vector<std::string>* target);
   // `meant` lists words that are not choices, each with the choice that it means. The error suggests that choice as the
   // nearest valid one. `meant` is not copied.

@@ -57,8 +57,8 @@ absl::Status CalibrateCommand(absl::Span<const std::string> args) {
   flags.Choice("backend", backends, "what runs the kernels; auto = cuda if the machine has a GPU, else cpu", &backend,
                kBackendWords);
   flags.String("base", "CLUSTER",
-               "with --backend=cuda: the cluster (catalog name or file) that gives what one GPU cannot measure, such "
-               "as nodes and links",
+               "with --backend=cuda: the cluster (catalog name or file) whose figures are used for what one GPU cannot "
+               "measure, such as nodes and links",
                &base);
   flags.Repeated("program", "FILE",
                  "also measure each step of this compiled program, so that its prediction uses measured times",

@@ -130,16 +130,16 @@ class TemplateExporter {
   }
 
   // True if `op` need not wait for `before`, because the forward has already waited for it. In a program that chooses
-  // its order, a backward that reads what its forward received waits only for the forward. The choice of the next
-  // action depends on the receives that an action itself waits for (rule P6).
+  // its order, a backward that reads what its forward received waits only for the forward. The dependency must be left
+  // out, because the choice of the next action depends on the receives among an action's `deps` (rule P6).
   bool IsSeenByForward(mlir::Operation* before, mlir::Operation* op) const {
     auto recv = mlir::dyn_cast<ir::RecvOp>(before);
     return dynamic_ && recv && recv.getDirection() == ir::Direction::TowardsLoss && ir::IsMicrobatch(op) &&
            !mlir::isa<ir::ForwardOp>(op);
   }
 
-  // Adds dependencies on the actions that make the op's tokens, and on the actions of other streams that make its
-  // buffers.
+  // Adds dependencies on the actions that make the op's tokens and buffers, except those that AreOrdered or
+  // IsSeenByForward makes unnecessary. A dependency on detached steps is always added.
   void AddDependencies(mlir::Operation* op, Action& action) {
     // Maps the id of an action to wait for to true if the wait includes the action's detached steps.
     std::map<int, bool> ids;

@@ -29,7 +29,7 @@ inline constexpr int64_t kVocabularyAlignment = 128;
 struct ImportOptions {
   Precision precision;
   AccumulationMode accumulation = IN_ORDER;
-  // Imports without dropout.
+  // If true, the import leaves out dropout.
   bool evaluation = false;
   // Number of ranks that the vocabulary is cut over.
   int64_t vocabulary_shards = 1;

@@ -101,7 +101,7 @@ absl::Status CheckAsked(const Recipe& recipe, const Plan& plan, const std::strin
   if (recipe.steps() % steps != 0) {
     const int64_t below = recipe.steps() / steps * steps;
     return refuse(absl::StrCat("recipe.steps = ", recipe.steps(), "; allowed: multiples of ", steps,
-                               ", the steps of a repetition, nearest valid: ",
+                               " (the optimizer steps of a repetition); nearest valid: ",
                                below > 0 && recipe.steps() - below <= steps / 2 ? below : below + steps));
   }
   return absl::OkStatus();

@@ -166,8 +166,9 @@ void AsynchronousLimits() {
 
 TEST(Asynchronous, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({.recipe = "steps: 12"}), HasSubstr("recipe.clip_norm = 1; set recipe.clip_norm=0"));
-  EXPECT_THAT(ErrorOf({.recipe = "steps: 13 clip_norm: 0"}),
-              HasSubstr("recipe.steps = 13; allowed: multiples of 3, the steps of a repetition, nearest valid: 12"));
+  EXPECT_THAT(
+      ErrorOf({.recipe = "steps: 13 clip_norm: 0"}),
+      HasSubstr("recipe.steps = 13; allowed: multiples of 3 (the optimizer steps of a repetition); nearest valid: 12"));
   EXPECT_THAT(ErrorOf({.recipe = "steps: 1 clip_norm: 0"}), HasSubstr("nearest valid: 3"));
   EXPECT_EQ(CompileCase({.recipe = "clip_norm: 0"})->recipe().steps(), 3);
   EXPECT_THAT(ErrorOf({.tied = true}), HasSubstr("tensor 'transformer.wte.weight' is used in 2 places (tied)"));

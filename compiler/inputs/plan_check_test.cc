@@ -89,7 +89,7 @@ TEST(CheckFreeze, StaticSchedulesCannotBeFrozen) {
 
 class CheckTensorParallelTest : public testing::Test {
  protected:
-  // The error for a plan with `fields` and the named schedule, which is static or message-driven.
+  // Returns the error for a plan with `fields` and the named schedule, which is static or message-driven.
   std::string Check(const std::string& fields, const std::string& schedule = "gpipe") {
     Plan plan = Parse<Plan>(fields);
     plan.mutable_schedule()->set_name(schedule);

@@ -33,9 +33,10 @@ ArenaItem Lifetime(const TemplateOrder& known, const Transient& transient) {
   return item;
 }
 
-// The lifetime of a transient if there is no static order. All actions of the forward queue and of the backward queue
-// count as moment 0. Each action that is in both queues has a moment of its own. A buffer that a microbatch's action
-// releases lives only at moment 0.
+// Returns the lifetime of a transient if there is no static order. Actions that are in both queues have moments 1, 2, …
+// of their own; all other actions count as moment 0. A buffer that an action of both queues writes lives until its last
+// action, if that is in both queues too, else to the end. Any other buffer lives at moment 0 only if its last action is
+// a microbatch's, else from moment 0 to the end.
 ArenaItem DynamicLifetime(const TemplateOrder& known, const Transient& transient) {
   const RepetitionOrder& order = known.order;
   ArenaItem item;

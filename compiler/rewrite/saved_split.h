@@ -55,7 +55,7 @@ struct SavedSplit {
   // may hold several microbatches that were saved together. Returns null if the value at `offset` stays.
   const Range* Find(int64_t offset, int64_t* begin) const;
   bool Goes(int64_t offset) const;
-  // The new offset of a value that stays: it moves down by the bytes that left before it.
+  // Returns the new offset of a value that stays: the old one minus the bytes that left before it.
   int64_t KeptOffset(int64_t offset) const;
 };
 

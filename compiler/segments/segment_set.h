@@ -16,8 +16,8 @@
 
 namespace weft {
 
-// Describes the buffer that an action must bind to one operand of a segment (Segment.operands has the same order, names
-// and sizes).
+// Describes the buffer that an action must bind to one operand of a segment. Segment.operands lists the same operands
+// in the same order, with their names and sizes.
 //
 // Each boundary tensor (input, output, output_grad, input_grad) and each persistent tensor is one operand. All saved
 // values of a stage are one operand `saved`, with the same layout in forward (WRITE) and backwards (READ). Values that
@@ -90,7 +90,7 @@ struct StageIndex {
 // Indices of a pipe rank's segments into SegmentSet.segments, -1 if the rank has no such segment.
 struct RankIndex {
   int grad_norm = -1;
-  // -1 unless gradients are clipped.
+  // -1 if gradients are not clipped, or if the loss is scaled: then the optimizer step clips.
   int scale_gradients = -1;
   int optimizer_step = -1;
 };

@@ -88,7 +88,7 @@ class Deadlines {
   // True until the first repetition is over, if the first repetition is generous; else always false.
   bool in_first() const { return generous_.load(std::memory_order_relaxed); }
   int64_t repetitions_over() const { return repetitions_over_.load(std::memory_order_acquire); }
-  // 0 until a repetition that counts is over. A generous first repetition does not count.
+  // The duration of the longest repetition so far; 0 = none is over. A generous first repetition does not count.
   int64_t longest_repetition_ns() const { return longest_repetition_ns_.load(std::memory_order_relaxed); }
 
   // Called when the run was asked to stop: from now on this rank waits no longer than `patience` for other ranks to end

@@ -1,4 +1,5 @@
-// What started this process, and its place in its job: --bootstrap. docs/launch.md explains how to start jobs.
+// Finds out which launcher started this process, and the place of the process in its job (--bootstrap). docs/launch.md
+// explains how to start jobs.
 #ifndef WEFT_EXECUTOR_JOB_BOOTSTRAP_H_
 #define WEFT_EXECUTOR_JOB_BOOTSTRAP_H_
 
@@ -27,8 +28,8 @@ absl::string_view BootstrapName(Bootstrap bootstrap);
 using Environment = std::function<std::optional<std::string>(const char*)>;
 Environment ProcessEnvironment();
 
-// What a launcher sets for this process. An MPI launcher's variables are those of Open MPI's mpirun, or of PMIx with
-// Slurm's.
+// The place of this process in its job, from the launcher's variables. An MPI launcher's variables are those of Open
+// MPI's mpirun, or of PMIx with Slurm's.
 struct LaunchedAs {
   Bootstrap bootstrap = Bootstrap::kNone;
   int rank = 0;

@@ -9,7 +9,7 @@
 
 namespace weft::exec {
 
-// Noise level of a sample, in [0, diffusion_steps); diffusion_steps from 1 to 2^20.
+// Returns the noise level of a sample, in [0, diffusion_steps). `diffusion_steps` is from 1 to 2^20.
 int64_t TimestepOfSample(uint64_t seed, int64_t sample, int64_t diffusion_steps);
 
 // Fills `out` with elements [first, first + out.size()) of a sample's noise, normal with mean 0 and variance 1. The

@@ -78,9 +78,10 @@ absl::Status CheckAsynchronous(const Program& program, int64_t last_step, const 
   const std::string of = absl::StrCat("schedule '", program.schedule(), "' updates the weights without a flush: ");
   if (last_step % steps != 0) {
     const int64_t below = last_step / steps * steps;
-    return absl::InvalidArgumentError(absl::StrCat(
-        of, "steps = ", last_step, "; allowed: multiples of ", steps, ", the steps of a repetition, nearest valid: ",
-        below > 0 && last_step - below <= steps / 2 ? below : below + steps));
+    return absl::InvalidArgumentError(
+        absl::StrCat(of, "steps = ", last_step, "; allowed: multiples of ", steps,
+                     " (the optimizer steps of a repetition); nearest valid: ",
+                     below > 0 && last_step - below <= steps / 2 ? below : below + steps));
   }
   if (options.checkpoint.directory.empty()) return absl::OkStatus();
   if (options.checkpoint_every > 0) {

@@ -207,8 +207,8 @@ absl::StatusOr<std::vector<TcpConnection>> ConnectMesh(const Rendezvous& rendezv
   }
   absl::Status failure = connections.status();
   if (!ReportedRemotely(failure)) {
-    // Fail tells the other ranks, so none waits for this rank any more. If the job was stopped, the error names the
-    // ranks that never came.
+    // Fail reports the failure to the other ranks, so none waits for this rank any more. If the job was stopped, the
+    // error names the ranks that never came.
     if (absl::IsCancelled(failure) && server != nullptr && !server->Absent().empty()) {
       failure = absl::CancelledError(absl::StrCat(failure.message(), ": ", NameRanks(server->Absent()), " of ", size,
                                                   " did not connect to ", server->address().ToString()));

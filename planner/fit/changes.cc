@@ -20,7 +20,7 @@
 namespace weft::planner {
 namespace {
 
-// Compiling more plans than this would take longer than an answer may.
+// At most this many plans are compiled, so that the answer does not take too long.
 constexpr int kMostCompiled = 2;
 
 int64_t ParametersOf(const ModelGraph& model) {
@@ -63,7 +63,7 @@ class Tries {
     return tried_[key] = Find(recipe, plan, key);
   }
 
-  // How the bytes of a plan that was tried are known.
+  // Returns whether the bytes of a plan that was tried are compiled or estimated.
   FitBasis BasisOf(const std::string& settings) const { return compiled_.contains(settings) ? COMPILED : ESTIMATED; }
 
  private:
@@ -84,7 +84,8 @@ class Tries {
     return BytesOf(*compiled, plan);
   }
 
-  // True for a plan with recompute FIT that surely fits if all layers are recomputed. FIT then fits too, with fewer.
+  // True for a plan with recompute FIT that surely fits if all layers are recomputed. FIT then fits too, and recomputes
+  // fewer layers.
   bool FitsIfAllIsRecomputed(const Recipe& recipe, Plan plan) {
     if (plan.recompute().mode() != Recompute::FIT) return false;
     plan.mutable_recompute()->set_mode(Recompute::FULL);
@@ -96,7 +97,7 @@ class Tries {
     return shortage_.host ? FullestNodeBytes(memory, plan.mesh(), options_.cluster) : memory.MostDeviceBytes();
   }
 
-  // Saves the estimate of a plan whose states alone are too large.
+  // Returns true if the plan's states alone are too large. The plan then needs no estimate.
   bool StatesDoNotFit(const Recipe& recipe, const Plan& plan) const {
     if (shortage_.host || options_.runtime != nullptr) return false;
     const absl::StatusOr<PlanInputs> inputs =
@@ -113,7 +114,7 @@ class Tries {
   std::set<std::string> compiled_;
 };
 
-// The settings of "--set a=1 --set b=2".
+// Returns the settings of flags such as "--set a=1 --set b=2".
 std::vector<std::string> SettingsOf(const std::string& flags) {
   std::vector<std::string> settings;
   for (size_t at = 0; at < flags.size();) {
@@ -124,7 +125,8 @@ std::vector<std::string> SettingsOf(const std::string& flags) {
   return settings;
 }
 
-// Cuts norms, dropout and the residual stream over the ranks of a layer too; nothing if that is not open.
+// Returns the setting for sequence parallelism, which also cuts norms, dropout and the residual stream over the tensor
+// ranks. Returns nothing if the plan has it already or cannot have it.
 std::vector<std::string> SequenceParallel(const Plan& plan) {
   const Mesh& mesh = plan.mesh();
   if (AxisSize(mesh, "x") < 2 || AxisSize(mesh, "y") > 1 || plan.sequence_parallel()) return {};
@@ -149,7 +151,7 @@ std::vector<FitChange> RemediesOf(const FitOptions& options, const Shortage& sho
     }
     changes.push_back(std::move(change));
   };
-  // These changes alone cost no time.
+  // These changes cost no time.
   std::vector<std::string> gentle = SequenceParallel(options.plan);
   if (!gentle.empty() && !shortage.host) {
     const auto changed = Changed(options, gentle);
@@ -162,7 +164,7 @@ std::vector<FitChange> RemediesOf(const FitOptions& options, const Shortage& sho
   } else {
     gentle.clear();
   }
-  // If they are not enough, they make other changes smaller.
+  // If they are not enough, add them to every other change, which can then be smaller.
   const bool together = !gentle.empty() && changes.empty();
   const auto begin = Changed(options, together ? gentle : std::vector<std::string>());
   const int wanted = std::max(1, options.wanted - static_cast<int>(changes.size()));
@@ -177,7 +179,7 @@ std::vector<FitChange> RemediesOf(const FitOptions& options, const Shortage& sho
 std::vector<FitChange> RelaxationsOf(const FitOptions& options, MemoryEstimator* estimator) {
   const int64_t capacity = estimator->capacity();
   std::vector<FitChange> changes;
-  // Returns true if the change fits and is noted.
+  // Adds the change if it fits. Returns true if it fits.
   const auto attempt = [&](const std::string& setting) {
     const auto changed = Changed(options, {setting});
     if (!changed) return false;

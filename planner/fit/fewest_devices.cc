@@ -50,7 +50,7 @@ class Search {
     for (; step < ladder.size() && !best; ++step) best = BestOf(ladder[step]);
     if (!best) return NothingFits();
     int64_t devices = ladder[step - 1];
-    // Whole nodes between this power of two and the one before.
+    // Try the numbers of whole nodes between this power of two and the one before.
     const int64_t node = std::max<int64_t>(1, in_.cluster.devices_per_node());
     for (int64_t fewer = step > 1 ? ladder[step - 2] + node : devices; devices > node && fewer < devices;
          fewer += node) {
@@ -74,7 +74,7 @@ class Search {
   }
 
  private:
-  // 1, 2, 4, … devices of a node, the node, 2, 4, … nodes, the cluster.
+  // Returns the numbers to try: 1, 2, 4, … devices of a node, the node, 2, 4, … nodes, the cluster.
   std::vector<int64_t> Ladder() const {
     const int64_t node = std::max<int64_t>(1, in_.cluster.devices_per_node());
     const int64_t all = node * std::max<int64_t>(1, in_.cluster.nodes());
@@ -85,7 +85,7 @@ class Search {
     return ladder;
   }
 
-  // The plan with these axes and what saves most memory.
+  // Returns the plan with these axes and the settings that save most memory.
   Tried Strongest(int64_t x, int64_t pipe, int64_t data) const {
     Tried tried{.recipe = in_.recipe, .plan = in_.plan};
     const auto set = [&](const std::string& setting) {
@@ -131,7 +131,7 @@ class Search {
     nearest_ranks_ = MeshRanks(tried.plan.mesh());
   }
 
-  // The plan on `devices` devices that needs the least memory, if one fits.
+  // Returns the plan on `devices` devices that needs the least memory, if one fits.
   std::optional<Tried> BestOf(int64_t devices) {
     const Mesh& mesh = in_.plan.mesh();
     const int64_t node = std::max<int64_t>(1, in_.cluster.devices_per_node());
@@ -178,9 +178,9 @@ class Search {
       return refusal_.ok() ? absl::InvalidArgumentError("no mesh has the axes that the plan fixes") : refusal_;
     }
     return absl::ResourceExhaustedError(absl::StrCat(
-        "no number of devices of ", Quoted(in_.cluster.name()), " fits: nearest is a plan on ", nearest_ranks_,
-        " devices, which takes ", BytesText(nearest_), " of ", BytesText(estimator_.capacity()),
-        " on each; use shorter sequences (--set seq=N), or fix less of the plan"));
+        "no number of devices of ", Quoted(in_.cluster.name()), " is enough; the nearest plan is on ", nearest_ranks_,
+        " devices and takes ", BytesText(nearest_), " of ", BytesText(estimator_.capacity()),
+        " on each; use shorter sequences (--set seq=N), or fix fewer settings of the plan"));
   }
 
   const FitOptions& in_;

@@ -8,20 +8,22 @@
 
 namespace weft::planner {
 
-// The numbers that are tried are 1, 2, 4, … devices of one node, and then whole nodes. For each, the meshes are all
-// x · data · pipe that use these devices, with x inside a node; axes that options.plan states are fixed. Each mesh is
-// first tried with what saves most: ZeRO 3, all layers recomputed, microbatches of one sequence, sequence parallelism.
-// Of these, options.plan and options.recipe fix what they state. The result is the mesh with the most headroom, with as
-// little of these as fits.
+// Tries 1, 2, 4, … devices of one node, and then whole nodes. For each number, tries all meshes x · data · pipe that
+// use these devices, with x inside a node. Axes that options.plan states keep their sizes.
 //
-// A number of devices counts as too few if no mesh fits by its estimate, with the error of estimates to spare. Numbers
-// of nodes between two powers of two are searched only below the first power that fits.
+// Each mesh is tried with the settings that save most memory: ZeRO 3, all layers recomputed, microbatches of one
+// sequence, sequence parallelism. Settings that options.plan and options.recipe state stay as they are. The result is
+// the mesh that needs the least memory, with as little ZeRO and recompute as fits.
 //
-// ResourceExhausted if nothing fits; the error names what came nearest. InvalidArgument if every mesh is refused.
+// A mesh counts as fitting only if it fits even if its estimate is too low by the error of estimates. Numbers of nodes
+// between two powers of two are tried only below the first power of two that fits.
+//
+// Returns ResourceExhausted, with the plan that came nearest, if nothing fits. If every mesh is refused, returns the
+// first refusal.
 absl::StatusOr<FewestDevices> FewestThatFit(const FitOptions& options);
 
-// Returns the cluster with only its first `devices` devices. InvalidArgument, naming the nearest numbers, if it has
-// fewer, or if they are neither part of one node nor whole nodes.
+// Returns the cluster with only the nodes of its first `devices` devices. Returns InvalidArgument, with the nearest
+// numbers, if the cluster has fewer devices, or if `devices` is more than one node but not whole nodes.
 absl::StatusOr<Cluster> PartOfCluster(const Cluster& cluster, int64_t devices);
 
 }  // namespace weft::planner

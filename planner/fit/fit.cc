@@ -26,20 +26,21 @@ constexpr int64_t kQuickPairs = 256;
 bool IsQuick(const PlanInputs& inputs) {
   const ModelGraph& model = inputs.model;
   const int64_t layers = model.ops_size() == 0 ? 1 : model.ops(model.ops_size() - 1).layer() + 1;
-  // FIT and the like compile the plan several times.
+  // The compiler compiles the plan several times for these settings.
   const bool chooses = inputs.plan.recompute().mode() == Recompute::FIT ||
                        inputs.plan.transfer_placement() == FASTEST || inputs.plan.zero().reshard() == Zero::BY_BENEFIT;
   return !chooses && layers <= kQuickLayers &&
          int64_t{inputs.schedule.stages} * inputs.schedule.lanes * inputs.microbatches <= kQuickPairs;
 }
 
-// The least headroom of a device: capacity less everything on it. INT64_MAX if no device states its memory.
+// The rows of a report, and the least headroom of a device: its capacity minus everything on it. The headroom is
+// INT64_MAX if no device states its memory.
 struct Rows {
   std::vector<FitStage> stages;
   int64_t headroom = std::numeric_limits<int64_t>::max();
 };
 
-// Ranks as text: "0-7, 64-71", shortened after four ranges.
+// Writes ranks as text, e.g. "0-7, 64-71", and shortens the text after four ranges.
 class RankRanges {
  public:
   void Add(int64_t rank) {
@@ -86,7 +87,7 @@ void FillBytes(const RankMemory& memory, const Device& device, FitStage* row) {
   row->set_fits(device.memory_bytes() <= 0 || headroom >= 0);
 }
 
-// One row for each group of ranks that take the same on devices of the same kind.
+// Returns one row for each pipe rank and kind of device.
 absl::StatusOr<Rows> RowsOf(const PlanMemory& memory, const PlanInputs& inputs) {
   const Mesh& mesh = inputs.plan.mesh();
   WEFT_ASSIGN_OR_RETURN(const sim::RankPlacement placement, sim::RankPlacement::Make(MeshRanks(mesh), inputs.cluster));
@@ -121,7 +122,8 @@ absl::StatusOr<PlanMemory> MemoryOfPlan(const FitOptions& options, const PlanInp
   absl::StatusOr<PlanMemory> estimate = estimator->Estimate(options.recipe, options.plan);
   if (absl::IsUnimplemented(estimate.status())) return estimator->Compile(options.recipe, options.plan);
   WEFT_RETURN_IF_ERROR(estimate.status());
-  // Compile the plan if the estimate is too close to the capacity to tell. FIT always comes close to it.
+  // Compile the plan if the estimate is too close to the capacity to decide. Recompute FIT always comes close to the
+  // capacity, so an estimate that fits is enough.
   const auto most = static_cast<double>(estimate->MostDeviceBytes()),
              capacity = static_cast<double>(estimator->capacity());
   const bool unclear = most < capacity * (1 + estimate->error) && most * (1 + estimate->error) > capacity;

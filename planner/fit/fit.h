@@ -31,12 +31,12 @@ struct FitOptions {
   int wanted = 5;
 };
 
-// Returns the report of a plan, without `fewest`. Compiles the plan if it is small, if an estimate cannot express it,
-// or if the estimate is too close to the capacity to tell. Remedies are estimated; those that are close to the capacity
-// are compiled too, so every remedy fits. Fails as the compiler does.
+// Returns the report of a plan, without `fewest`. Compiles the plan if it is small, if no estimate is possible, or if
+// the estimate is too close to the capacity to decide. Remedies come from estimates; remedies close to the capacity are
+// compiled too, so every remedy fits. Fails as the compiler does.
 absl::StatusOr<FitReport> Fit(const FitOptions& options);
 
-// The report as text.
+// Returns the report as text.
 std::string FitReportText(const FitReport& report);
 
 }  // namespace weft::planner

@@ -162,7 +162,7 @@ TEST(FewestDevices, NothingFits) {
   const Given given("gpt2-tiny", "seq=64 gbs=64", 100'000);
   const absl::Status status = FewestThatFit(given.Options()).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("nearest is a plan on"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the nearest plan is on"));
 }
 
 TEST(FewestDevices, PartsOfAClusterAreOfOneNodeOrWholeNodes) {

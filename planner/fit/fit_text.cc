@@ -39,7 +39,7 @@ void AppendChanges(const google::protobuf::RepeatedPtrField<FitChange>& changes,
   }
 }
 
-// Divides bytes for a table; all figures of a table have one unit.
+// The unit of all figures of a table, and its number of bytes.
 struct Unit {
   const char* name;
   double bytes;

@@ -13,10 +13,11 @@ namespace weft::planner {
 namespace {
 
 constexpr int kMicrobatches = 2;
-// Of a run of many layers, the first, one from the middle and the last one are measured.
+// The compiler measures at most this many layers of a run: the first, the second, which stands for all layers in the
+// middle, and the last.
 constexpr int32_t kMeasured = 3;
 
-// All forwards, then all backwards.
+// Returns a schedule of all forwards, then all backwards.
 std::string DefinitionOf(size_t ranks, BackwardForms backwards) {
   std::string text = absl::StrCat("weft schedule 1\nranks: ", ranks, "\nmicrobatches: ", kMicrobatches, "\n");
   for (size_t s = 0; s < ranks; ++s) {
@@ -47,7 +48,7 @@ void SetPipe(int64_t ranks, Mesh* mesh) {
 }
 
 absl::StatusOr<PlanInputs> ShortInputs(const PlanInputs& inputs, const ModelGraph& model, Plan plan) {
-  // The resolved plan states both sizes of buckets, of which a plan may state one.
+  // The resolved plan states both bucket sizes, but a plan that is resolved again may state only one.
   if (plan.offload().optimizer()) plan.clear_gradient_bucket_bytes();
   Recipe recipe = inputs.recipe;
   recipe.set_global_batch_sequences(kMicrobatches * recipe.microbatch_sequences() * AxisSize(plan.mesh(), "data"));

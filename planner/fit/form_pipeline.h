@@ -1,5 +1,5 @@
-// Compiles a pipeline with one rank for each form of stage (stage_forms.h), whose program shows what every stage of a
-// long pipeline keeps and makes.
+// Compiles a short pipeline with one rank for each form of stage (stage_forms.h). Its program shows what every stage of
+// the whole pipeline keeps and makes.
 #ifndef WEFT_PLANNER_FIT_FORM_PIPELINE_H_
 #define WEFT_PLANNER_FIT_FORM_PIPELINE_H_
 
@@ -14,22 +14,22 @@
 
 namespace weft::planner {
 
-// The kinds of backward that the pipeline's actions show.
+// The kinds of backward that the compiled pipeline has.
 struct BackwardForms {
   bool whole = true;
   bool split = false;
 };
 
-// A model and its runs of equal layers; borrowed.
+// A model and its runs of equal layers. Both are borrowed.
 struct ModelRuns {
   const ModelGraph& model;
   const std::vector<LayerRun>& runs;
 };
 
-// Compiles the program of `forms`, with two microbatches. Pipe rank i holds a stage of form i, and each other axis of
-// the mesh has its size. If there are both kinds of backward, microbatch 0 has a whole one, microbatch 1 a split one.
-// `inputs` are those of the whole plan; their model may have more layers of a run than `model`, which has at least
-// those of the forms. Fails as the compiler does.
+// Compiles the program of `forms`, with two microbatches. Pipe rank i holds a stage of form i, and the other axes of
+// the mesh keep their sizes. If there are both kinds of backward, microbatch 0 has a whole one and microbatch 1 a split
+// one. `inputs` are the inputs of the whole plan. `model` may have fewer layers of a run than their model, but at least
+// as many as all forms together. Fails as the compiler does.
 absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, const ModelRuns& model, const StageForms& forms,
                                      BackwardForms backwards);
 
@@ -37,9 +37,9 @@ absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, const ModelRuns& 
 // most three layers of each run of `model`. `runs` are those of the whole model.
 struct CutCosts {
   std::vector<int64_t> layers;
-  // Empty if nothing is recomputed; -1 for a layer that never is.
+  // Empty if nothing is recomputed; -1 for a layer that is never recomputed.
   std::vector<int64_t> recompute;
-  // Every so many layers of a stage are recomputed.
+  // One of every `every` recomputable layers of a stage is recomputed.
   int32_t every = 1;
 };
 absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, const ModelRuns& model,

@@ -30,7 +30,7 @@ namespace {
 class Shortener {
  public:
   Shortener(const ModelGraph& model, absl::Span<const LayerRun> runs, const Plan& plan) {
-    // Of every so many layers of a stage, one is recomputed.
+    // One of every `every_` layers of a stage is recomputed, so what a stage keeps repeats with that period.
     if (plan.recompute().mode() == Recompute::EVERY) {
       every_ = std::clamp(plan.recompute().every(), 1, kMostPeriod);
       period_ = every_;
@@ -57,8 +57,8 @@ class Shortener {
     }
   }
 
-  // The layers of a run that are compiled, and those of a second, shorter program, which differ only for stages that
-  // have more layers.
+  // `Large` returns how many layers of a run are compiled for a stage that has `layers` of them. `Small` returns the
+  // number for a second, shorter program. It is smaller only if `Large` leaves layers out.
   int32_t Large(int32_t layers, bool mixed) const {
     const int32_t period = mixed ? period_ : every_, least = most_ + (period == 1 ? 0 : period);
     return layers <= least ? layers : least + (layers - least) % period;
@@ -70,9 +70,9 @@ class Shortener {
 
  private:
   static constexpr int32_t kMostPeriod = 12;
-  // Gathers that run ahead need a layer more.
+  // At least this many layers of a run are compiled, if the stage has them. Gathers that run ahead need one more.
   int32_t most_ = 2;
-  // In layers of a stage, and of a stage with layers of several runs.
+  // Periods in layers: for a stage with layers of one run, and for a stage with layers of several runs.
   int32_t every_ = 1;
   int32_t period_ = 1;
 };
@@ -85,7 +85,7 @@ int64_t UsableOnEvery(const Cluster& cluster) {
   return usable;
 }
 
-// Layers of each run that a form pipeline mostly needs at most.
+// Form pipelines rarely need more layers of a run than this.
 constexpr int32_t kShortModel = 24;
 
 std::vector<LayerRun> ShortRuns(const std::vector<LayerRun>& runs) {
@@ -98,8 +98,8 @@ std::vector<LayerRun> ShortRuns(const std::vector<LayerRun>& runs) {
   return shortened;
 }
 
-// True if a rank's offloaded states have so many buckets that the bytes of one hardly matter. Where a bucket holds all
-// states of a rank, the arena has large gaps around it.
+// True if a rank's offloaded states have so many buckets that the bytes of one bucket hardly matter. If one bucket
+// holds all states of a rank, the arena has large gaps around it.
 bool HasManyBuckets(const PlanInputs& inputs) {
   constexpr double kDefaultElements = 1 << 24;
   constexpr double kMany = 8;
@@ -114,7 +114,7 @@ bool HasManyBuckets(const PlanInputs& inputs) {
   return elements / std::max(1.0, ranks) > kMany * bucket;
 }
 
-// Why the lists of ranks cannot stand for the program of this plan; OK if they can.
+// Returns OK if the lists of ranks (rank_lists.h) can stand for the program of this plan, else the reason why not.
 absl::Status CheckExpressible(const PlanInputs& inputs) {
   const Plan& plan = inputs.plan;
   const auto no = [](absl::string_view what) { return absl::UnimplementedError(what); };
@@ -138,7 +138,8 @@ absl::Status CheckExpressible(const PlanInputs& inputs) {
   }
 }
 
-// The most that each rank holds at a time: activations, and what the input halves of backwards leave.
+// Returns the most that each rank holds at a time: microbatches whose activations are kept, plus microbatches between
+// the two halves of their backwards.
 std::vector<int64_t> MostHeld(const PipelineSchedule& schedule) {
   std::vector<int64_t> most;
   for (const std::vector<Slot>& order : schedule.order) {
@@ -160,7 +161,8 @@ struct ShortSchedule {
   int microbatches = 1;
 };
 
-// The schedule with as few microbatches as hold as much as all of them do.
+// Returns the schedule with fewer microbatches, if its ranks then hold as much as with all of them; else the whole
+// schedule.
 ShortSchedule Shorten(const PlanInputs& inputs) {
   ShortSchedule whole{inputs.schedule, inputs.microbatches};
   if (!inputs.plan.schedule().definition().empty()) return whole;
@@ -190,7 +192,7 @@ BackwardForms BackwardsOf(const PipelineSchedule& schedule) {
   return forms;
 }
 
-// Layers of a rank's stages: all, and those of the forms.
+// Returns the number of layers of a rank's stages.
 int64_t LayersOfRank(const PipelineSchedule& schedule, int rank, const std::vector<int32_t>& layers_of_stage) {
   int64_t layers = 0;
   for (const std::vector<int>& lane : schedule.placement) {
@@ -201,8 +203,8 @@ int64_t LayersOfRank(const PipelineSchedule& schedule, int rank, const std::vect
   return layers;
 }
 
-// By rank: whether it holds the most microbatches of all ranks whose stages have as many layers, or an end of the
-// model.
+// Returns true for one rank of each group of ranks whose stages have equal numbers of layers: the rank that holds the
+// most microbatches. The first and the last stage of the model count as different from all others.
 std::vector<bool> FullestOfEachForm(const PipelineSchedule& schedule, const std::vector<int32_t>& layers_per_stage) {
   const std::vector<int64_t> held = MostHeld(schedule);
   std::map<std::vector<int32_t>, size_t> fullest;
@@ -230,7 +232,7 @@ double ErrorOf(const PlanInputs& inputs, BackwardForms backwards) {
   return schedule.lanes > 1 || (several && backwards.split) ? kEstimateErrorOfSeveralStages : kEstimateError;
 }
 
-// The plan's fields that matter for a form pipeline, as text.
+// Returns the plan's fields that matter for a form pipeline, as a key.
 std::string KeyOf(const PlanInputs& inputs) {
   Plan plan = inputs.plan;
   plan.clear_schedule();
@@ -257,7 +259,8 @@ MemoryEstimator::MemoryEstimator(const ModelGraph& model, const Cluster& cluster
 
 absl::StatusOr<PlanInputs> MemoryEstimator::Resolved(const Recipe& recipe, const Plan& plan) const {
   absl::StatusOr<PlanInputs> inputs = ResolveInputs(short_model_, recipe, plan, cluster_, /*notes=*/nullptr);
-  // More stages than the short model has layers, or an error that must name the whole model.
+  // Use the whole model: the plan may have more stages than the short model has layers, and an error must name the
+  // whole model.
   if (!inputs.ok()) inputs = ResolveInputs(model_, recipe, plan, cluster_, /*notes=*/nullptr);
   if (inputs.ok()) inputs->cost = cost_;
   return inputs;
@@ -266,7 +269,7 @@ absl::StatusOr<PlanInputs> MemoryEstimator::Resolved(const Recipe& recipe, const
 absl::StatusOr<PlanMemory> MemoryEstimator::Estimate(const Recipe& recipe, const Plan& plan, bool fullest_only) {
   if (plan.recompute().mode() == Recompute::FIT) return EstimateFit(recipe, plan, fullest_only);
   Plan least = plan;
-  // Chosen only if more memory is free.
+  // The compiler chooses other settings than these only if memory is left for them.
   if (least.zero().reshard() == Zero::BY_BENEFIT) least.mutable_zero()->set_reshard(Zero::AFTER_FORWARD);
   if (least.transfer_placement() == FASTEST) least.set_transfer_placement(EARLY);
   WEFT_ASSIGN_OR_RETURN(const PlanInputs inputs, Resolved(recipe, least));

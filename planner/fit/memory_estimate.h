@@ -1,8 +1,9 @@
-// Estimates the memory of plans without compiling them: compiles one stage of each form with few layers
-// (form_pipeline.h), writes the lists of all ranks from them (rank_lists.h), and extends the figures to all layers.
+// Estimates the memory of plans without compiling whole plans. It compiles one stage of each form with few layers
+// (form_pipeline.h), writes the action lists of all ranks from these stages (rank_lists.h), and extends the figures to
+// all layers.
 //
-// The estimates are of the planned bytes that weft compile states, or of the bytes that a runtime takes.
-// docs/fit.md has their errors, which memory_estimate_test.cc bounds.
+// An estimate predicts the planned bytes that weft compile states, or the bytes that a runtime takes. docs/fit.md has
+// their errors, which memory_estimate_test.cc bounds.
 #ifndef WEFT_PLANNER_FIT_MEMORY_ESTIMATE_H_
 #define WEFT_PLANNER_FIT_MEMORY_ESTIMATE_H_
 
@@ -38,17 +39,18 @@ class MemoryEstimator {
   // All are borrowed; `runtime` may be null. `cost` is the model by which stages are cut.
   MemoryEstimator(const ModelGraph& model, const Cluster& cluster, std::string cost, const Runtime* runtime);
 
-  // The memory of a plan as the user wrote it. With recompute FIT, as few layers are recomputed as the estimate needs.
-  // Errors: those of the compiler for inputs that it refuses; Unimplemented for plans that only the compiler can tell:
-  // schedules without a flush or a static order, forward halves, layers that are named one by one, layers that skip
-  // stages, post-validation and offloaded activations.
+  // Returns the memory of a plan as the user wrote it. With recompute FIT, it assumes that as few layers are recomputed
+  // as the memory allows. Returns the compiler's error for inputs that the compiler refuses. Returns Unimplemented for
+  // plans whose memory only the compiler can find: schedules without a flush or a static order, forwards that are wider
+  // than backwards, layers that are named one by one, values that skip stages, post-validation, offloaded activations,
+  // cached gathered weights, and offloaded states in few buckets.
   //
-  // `fullest_only`: of ranks whose stages have the same forms, only the one that holds the most microbatches is
-  // estimated; the others count as empty. That takes less time for long pipelines.
+  // If `fullest_only`, Estimate covers only one of the ranks whose stages have the same forms: the one that holds the
+  // most microbatches. The others count as empty. That takes less time for long pipelines.
   absl::StatusOr<PlanMemory> Estimate(const Recipe& recipe, const Plan& plan, bool fullest_only = false);
 
-  // Compiles the plan as weft compile does, except for its proof. If `quickly`, arenas may be some percent higher than
-  // those of weft compile, never lower.
+  // Compiles the plan as weft compile does, but does not verify the program. If `quickly`, arenas may be some percent
+  // higher than those of weft compile, never lower.
   absl::StatusOr<PlanMemory> Compile(const Recipe& recipe, const Plan& plan, bool quickly = false) const;
 
   // The model with fewer layers of each run.
@@ -70,11 +72,12 @@ class MemoryEstimator {
   const std::string cost_;
   const Runtime* const runtime_;
   const std::vector<LayerRun> runs_;
-  // The model with as many layers of each run as a form pipeline mostly needs. Shortening it takes less time.
+  // The model with as many layers of each run as form pipelines usually need. Shortening this model takes less time
+  // than shortening the whole one.
   const ModelGraph short_model_;
   const std::vector<LayerRun> short_runs_;
   const int64_t capacity_;
-  // By the plan's fields that matter.
+  // Results by a key that has the plan's fields that matter.
   std::map<std::string, absl::StatusOr<CutCosts>> cut_costs_;
   std::map<std::string, absl::StatusOr<Program>> forms_;
 };

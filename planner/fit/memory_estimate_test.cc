@@ -42,7 +42,7 @@ struct Given {
     if (c.runtime != "weft") {
       runtime = *LoadRuntime(c.runtime);
       plan = PlanUnder(*runtime, plan);
-      // As for weft fit: what the settings state replaces all of the runtime's recompute.
+      // As in weft fit, a recompute mode in the settings replaces all of the runtime's recompute.
       if (c.settings.find("recompute.mode") != std::string::npos) plan.clear_recompute();
     }
     for (const std::string& setting : std::vector<std::string>(absl::StrSplit(c.settings, ' '))) {

@@ -1,4 +1,4 @@
-// Which nodes a plan's ranks are on, for the memory of the nodes.
+// The host memory that a plan takes on the nodes of a cluster.
 #ifndef WEFT_PLANNER_FIT_NODE_BYTES_H_
 #define WEFT_PLANNER_FIT_NODE_BYTES_H_
 
@@ -10,7 +10,8 @@
 
 namespace weft::planner {
 
-// Host bytes of the node whose ranks take the most together; 0 if the cluster has fewer devices than the mesh.
+// Returns the host bytes of the node whose ranks take the most together; 0 if the cluster has fewer devices than the
+// mesh.
 int64_t FullestNodeBytes(const PlanMemory& memory, const Mesh& mesh, const Cluster& cluster);
 
 }  // namespace weft::planner

@@ -8,17 +8,15 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "planner/live_bytes.h"
 #include "proto/program.pb.h"
 #include "proto/runtime.pb.h"
 #include "simulator/runtime/runtime_memory.h"
 
 namespace weft::planner {
 
-// Bytes by BufferClass.
-using BytesByClass = std::array<double, BufferClass_ARRAYSIZE>;
-
 struct RankMemory {
-  // What lives at the fullest moment.
+  // Bytes that live at the fullest moment.
   std::array<int64_t, BufferClass_ARRAYSIZE> classes = {};
   // The arena, which is at least as high as the sum of the classes.
   int64_t planned_bytes = 0;
@@ -27,11 +25,11 @@ struct RankMemory {
   int64_t host_bytes = 0;
 };
 
-// How a plan's memory is known.
+// How the memory of a plan was found.
 enum class Basis {
   // The plan was compiled.
   kCompiled,
-  // Its stages' forms were compiled (memory_estimate.h).
+  // Only the forms of its stages were compiled (memory_estimate.h).
   kEstimated,
 };
 
@@ -39,19 +37,20 @@ struct PlanMemory {
   // By pipe rank.
   std::vector<RankMemory> ranks;
   Basis basis = Basis::kCompiled;
-  // The bytes of the fullest rank are right up to this share.
+  // Largest relative error of the fullest rank's bytes.
   double error = 0;
 
-  // Of the rank that takes most.
+  // Returns the device bytes of the rank that takes the most.
   int64_t MostDeviceBytes() const;
-  // MostDeviceBytes() with the error on top: a plan surely fits in that much.
+  // Returns MostDeviceBytes() plus the error: the plan surely fits in that many bytes.
   int64_t SurelyEnough() const;
 };
 
-// Figures of a rank that grow linearly with the layers of its stages, so that those of two sizes give a third.
+// Figures of a rank that grow linearly with the layers of its stages, so the figures for two sizes give the figures for
+// a third.
 struct RankFigures {
-  // Live at the fullest moment of the microbatches' actions, and of the end of the step. Both include persistent
-  // buffers.
+  // Bytes that live at the fullest moment of the microbatches' actions, and at the fullest moment of the end of the
+  // iteration. Both include persistent buffers.
   BytesByClass microbatches = {};
   BytesByClass end = {};
   double arena = 0;
@@ -60,18 +59,15 @@ struct RankFigures {
   sim::FrameworkBytes framework;
 };
 
-// Bytes of the buffers that live on the device at the fullest moment of a template, in list order.
-int64_t FullestMoment(const Template& t);
-
-// The figures of a template. `runtime` may be null.
+// Returns the figures of a template. `runtime` may be null.
 RankFigures FiguresOf(const Program& program, const Template& t, const Runtime* runtime);
 
-// small + (1 + further) * (large - small), where `large` has one layer more per stage than `small`.
+// Extrapolates linearly: returns large + further * (large - small).
 RankFigures Extrapolate(const RankFigures& small, const RankFigures& large, double further);
 
 RankMemory RankMemoryOf(const RankFigures& figures, const Runtime* runtime);
 
-// The memory of a compiled program, by pipe rank; with its evaluation program if there is no runtime.
+// Returns the memory of a compiled program by pipe rank. If there is no runtime, it includes the evaluation program.
 PlanMemory MemoryOfProgram(const Program& program, const Runtime* runtime);
 
 }  // namespace weft::planner

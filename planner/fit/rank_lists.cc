@@ -41,7 +41,7 @@ bool IsOfTensor(const Buffer& buffer) {
   }
 }
 
-// The first microbatch of each microbatch's wide forward, and the width of that forward.
+// For each microbatch: the first microbatch of its forward, and the width of that forward.
 struct WideForwards {
   std::vector<int> first, width;
 
@@ -69,7 +69,8 @@ class RankList {
     const std::vector<Slot>& order = in_.schedule.order[rank_];
     std::set<int> stages;
     for (const Slot& slot : order) stages.insert(slot.stage);
-    // Some persistent buffers take turns over the microbatches, so no action shows all of them.
+    // Microbatches use some persistent buffers in turn, so no action has all of them as operands. Create all of them
+    // first.
     for (const int stage : stages) {
       const Template& of = *PartsOf(stage).of;
       for (int32_t b = 0; b < of.buffers_size(); ++b) {
@@ -77,7 +78,8 @@ class RankList {
       }
     }
     FindReaders(order);
-    // The releases of the first action of a pair, which runs as one action with the second.
+    // Buffers that the first action of a pair releases. The pair runs as one action, so they are released after the
+    // second.
     std::vector<int32_t> held;
     for (const Slot& slot : order) {
       const std::vector<int32_t> released = Compute(slot);
@@ -118,8 +120,8 @@ class RankList {
     return t_->buffers_size() - 1;
   }
 
-  // The persistent buffer of a stage. Stages share buffers without a tensor, such as losses, and those of tensors that
-  // several stages read.
+  // Returns the rank's buffer for persistent buffer `index` of the stage's form. The stages of a rank share buffers
+  // without a tensor, such as losses, and the buffers of tensors that several forms hold.
   int32_t Persistent(int stage, int32_t index) {
     const Template& of = *PartsOf(stage).of;
     const Buffer& buffer = of.buffers(index);
@@ -133,7 +135,7 @@ class RankList {
       if (first) same->second = AddBuffer(buffer, bytes);
       return found->second = same->second;
     }
-    // Buffers of the same role and size are told apart by their order.
+    // The order of buffers of the same role and size identifies them.
     int64_t number = 0;
     for (int32_t i = 0; i < index; ++i) {
       const Buffer& other = of.buffers(i);
@@ -146,7 +148,7 @@ class RankList {
     return found->second = same->second;
   }
 
-  // True if the neighbor of a stage in this direction is on the same rank.
+  // True if the stage is on this rank.
   bool IsHere(int lane, int stage) const { return in_.schedule.placement[lane][stage] == rank_; }
   static int SenderOf(int stage, Direction direction) { return direction == TOWARDS_LOSS ? stage - 1 : stage + 1; }
   static int ReceiverOf(int stage, Direction direction) { return direction == TOWARDS_LOSS ? stage + 1 : stage - 1; }
@@ -166,7 +168,7 @@ class RankList {
     return found->second = AddBuffer(like, like.bytes() * width);
   }
 
-  // Finds the order in which the rank reads what it receives, and the kind of backward of each microbatch.
+  // Finds the order in which the rank reads what it receives, and the backwards that run in halves.
   void FindReaders(const std::vector<Slot>& order) {
     for (const Slot& slot : order) {
       if (slot.kind == SlotKind::kBackwardInput) split_.insert({slot.lane, slot.stage, slot.microbatch});
@@ -176,7 +178,7 @@ class RankList {
     }
   }
 
-  // Creates the receives that run ahead of the action's own.
+  // Adds the buffers of receives that run ahead of the action's own as destinations of the action.
   void ReceiveAhead(const Slot& slot, const StageParts& parts, Action* action) {
     if (in_.plan.transfer_placement() == DEFERRED) return;
     const Direction direction = slot.kind == SlotKind::kForward ? TOWARDS_LOSS : FROM_LOSS;
@@ -222,11 +224,11 @@ class RankList {
       action->add_operands(buffer);
       if ((split ? value.last_if_split : value.last_if_whole) != kind) continue;
       if (value.sent != DIRECTION_UNSPECIFIED) {
-        // The reader on this rank releases it.
+        // If the reader is on this rank, the reader releases the buffer.
         if (!IsHere(slot.lane, ReceiverOf(slot.stage, value.sent))) unsent.push_back(buffer);
         continue;
       }
-      // The backwards of all microbatches of a wide forward read its results.
+      // The backwards of all microbatches of a wide forward read its results. The last of them releases the buffer.
       const int of = MicrobatchOf(value, slot.microbatch);
       const int readers = kind == FORWARD || !value.of_forward ? 1 : wide_.width[of];
       if (++reads_[buffer] >= readers) released.push_back(buffer);
@@ -235,7 +237,7 @@ class RankList {
     return released;
   }
 
-  // The buffer of the end of a stage's step that stands for buffer `index` of the form's template.
+  // Returns the rank's buffer for buffer `index` of the stage's form, as the end of the iteration uses it.
   int32_t OfEnd(int stage, int32_t index) {
     const Buffer& buffer = PartsOf(stage).of->buffers(index);
     if (buffer.persistent()) return Persistent(stage, index);
@@ -273,8 +275,8 @@ class RankList {
     }
   }
 
-  // Writes the end of the step of all stages of the rank: first all that comes before the update, then the update, then
-  // the rest. The update of all stages is one action, unless it goes bucket by bucket.
+  // Writes the end of the iteration for all stages of the rank: first everything before the update, then the update,
+  // then the rest. The update of all stages is one action, unless a stage updates bucket by bucket.
   void WriteEnd(const std::set<int>& stages) {
     const auto copy = [&](size_t StageParts::* begin, size_t StageParts::* end) {
       for (const int stage : stages) {
@@ -315,13 +317,13 @@ class RankList {
 
   const ListsRequest& in_;
   const WideForwards& wide_;
-  // Tensors of more than one form.
+  // Tensors that more than one form holds.
   const std::set<int32_t>& shared_;
   const int rank_;
   Program* program_;
   Template* t_;
   std::map<ValueKey, int32_t> transients_;
-  // By stage and buffer of the form's template.
+  // Buffers of the rank, by stage and buffer of the form's template.
   std::map<std::pair<int, int32_t>, int32_t> of_stage_;
   // Buffers that all stages of the rank share.
   std::map<std::tuple<int, int, int64_t, int64_t, int64_t>, int32_t> of_rank_;

@@ -20,7 +20,7 @@ struct StageForms {
   std::vector<std::vector<int32_t>> layers;
   std::vector<int> form_of_stage;
 
-  // Layers of each form, and layers of each run over all forms.
+  // Number of layers of each form, and of each run over all forms.
   std::vector<int32_t> LayersPerForm() const;
   std::vector<int32_t> LayersPerRun() const;
 };

@@ -12,7 +12,7 @@ bool IsOfMicrobatch(ActionKind kind) {
   return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT;
 }
 
-// Actions in the order in which they use a microbatch's buffers.
+// Returns the place of an action in the order in which actions use a microbatch's buffers.
 int OrderOf(ActionKind kind) {
   return kind == FORWARD ? 1 : kind == BACKWARD_WEIGHT ? 3 : kind == ACTION_UNSPECIFIED ? 0 : 2;
 }
@@ -41,7 +41,8 @@ class PartsReader {
   }
 
  private:
-  // The values of both microbatches have the same key: what makes them, and which of its results they are.
+  // The values of both microbatches have the same key: the kind of the first action that uses them, and the number of
+  // its operand.
   using Key = std::pair<ActionKind, int>;
 
   int ValueOf(int32_t buffer, Key key) {

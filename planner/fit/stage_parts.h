@@ -1,5 +1,5 @@
-// What the ranks of a form pipeline (form_pipeline.h) do for one microbatch: which buffers each action makes, reads and
-// releases.
+// Reads from a form pipeline (form_pipeline.h) what its ranks do for one microbatch: which buffers each action makes,
+// reads and releases.
 #ifndef WEFT_PLANNER_FIT_STAGE_PARTS_H_
 #define WEFT_PLANNER_FIT_STAGE_PARTS_H_
 
@@ -12,16 +12,16 @@
 
 namespace weft::planner {
 
-// A buffer that every microbatch has one of.
+// A kind of buffer. Every microbatch has one.
 struct StageValue {
-  // In the template of the form's rank.
+  // Index in the template of the form's rank.
   int32_t buffer = 0;
-  // A forward makes it, or reads it from the stage before; so the microbatches of a wide forward share it.
+  // True if a forward makes it, or reads it from the stage before. The microbatches of a wide forward then share it.
   bool of_forward = false;
-  // The direction in which it is received or sent; unspecified = it is not.
+  // The direction in which it is received, and in which it is sent; unspecified = it is not.
   Direction received = DIRECTION_UNSPECIFIED;
   Direction sent = DIRECTION_UNSPECIFIED;
-  // The last action that uses it, if the backward is whole and if it has halves; unspecified = none.
+  // The last action that uses it: if the backward is whole, and if the backward runs in halves; unspecified = none.
   ActionKind last_if_whole = ACTION_UNSPECIFIED;
   ActionKind last_if_split = ACTION_UNSPECIFIED;
 };
@@ -37,8 +37,8 @@ struct StageParts {
   std::vector<StageValue> values;
   // FORWARD and the kinds of backward.
   std::map<ActionKind, StageAction> actions;
-  // The end of the optimizer step: all actions that are neither of microbatches nor transfers. `update_begin` and
-  // `update_end` bound those from the first OPTIMIZER_STEP (or the fetch of its states) to the last one.
+  // The end of the iteration: all actions that are neither a microbatch's nor transfers. Elements update_begin, …,
+  // update_end - 1 are the update: from the first OPTIMIZER_STEP (or the fetch of its states) to the last one.
   std::vector<const Action*> end;
   size_t update_begin = 0;
   size_t update_end = 0;
@@ -47,8 +47,8 @@ struct StageParts {
   int ValueSent(Direction direction) const;
 };
 
-// Returns the parts of each form. `forms` must outlive them. Unimplemented if the program does something that they
-// cannot express: edges that skip stages, or copies of activations to the host.
+// Returns the parts of each form. `forms` must outlive them. Returns Unimplemented if an edge of the program skips
+// stages.
 absl::StatusOr<std::vector<StageParts>> PartsOfForms(const Program& forms);
 
 }  // namespace weft::planner

@@ -1,17 +1,19 @@
 // Preset "axonn": Singh and Bhatele 2021, "AxoNN: An asynchronous, message-driven parallel framework for extreme-scale
 // deep learning" (arXiv:2110.13005).
 //
-// G_inter pipeline ranks times G_data replicas. Pipelines lose efficiency as G_inter grows, and replicas cost little
-// (sec. V-B), so the preset takes the smallest G_inter with which the plan fits, with AxoNN's memory optimizations:
+// The devices form G_inter pipeline ranks times G_data replicas. Pipelines lose efficiency as G_inter grows, and
+// replicas cost little (sec. V-B). So the preset takes the smallest G_inter with which the plan fits, with AxoNN's
+// memory optimizations:
 // - Master weights and moments are in host memory and come to the device in buckets of b elements. By the paper, states
 //   then take 4 phi / G_inter + 16 b bytes of a device, for phi parameters, instead of 20 phi / G_inter.
 // - At most G_inter microbatches are in flight (the paper's pipeline_limit, sec. IV-A).
-// - Activations are checkpointed every ac layers, ac near the square root of the number of layers (sec. V-A;
+// - Activations are checkpointed every ac layers, with ac near the square root of the number of layers (sec. V-A;
 //   recompute.mode AXONN).
-// Whether a plan fits is decided by the arenas of its compiled program.
+// A plan fits if the arenas of its compiled program fit.
 //
-// The microbatch is "a user-defined hyperparameter" (sec. III-C): the recipe's, or, as table II is tuned, the fastest
-// by simulation of the powers of two that fit with the G_inter that fits a microbatch of one.
+// The microbatch is "a user-defined hyperparameter" (sec. III-C), so the preset uses the recipe's. If the recipe has
+// none, the preset finds G_inter with a microbatch of one. It then simulates the powers of two that fit with this
+// G_inter and takes the fastest, as the authors tuned table II.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -72,10 +74,11 @@ absl::StatusOr<PresetChoice> ChooseByAxonn(const PresetRequest& request) {
     break;
   }
   if (choice.candidates.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "preset axonn: no pipeline of at most ", std::max<int64_t>(0, BlocksOf(request.context.model)),
-        " ranks divides ", request.devices, " devices and leaves replicas whose number times the microbatch divides ",
-        "recipe.global_batch_sequences = ", batch));
+    return absl::InvalidArgumentError(
+        absl::StrCat("preset axonn: no number of pipeline ranks is possible; it must be at most ",
+                     std::max<int64_t>(0, BlocksOf(request.context.model)), " (the model's blocks) and divide the ",
+                     request.devices, " devices, and the replicas times the microbatch size must divide ",
+                     "recipe.global_batch_sequences = ", batch));
   }
   choice.chosen = choice.candidates.size() - (inter > 0 ? 1 : 0);
   if (inter == 0 || own > 0) return choice;

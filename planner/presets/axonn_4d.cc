@@ -6,8 +6,8 @@
 // configurations", which users then measure (sec. V). Here weft simulates the first `wanted` grids that fit, and the
 // fastest is the choice.
 //
-// Every layer is recomputed, as in the paper's runs. The microbatch is the largest that fits of a replica's share of
-// the batch, its half, its quarter and so on, down to one sequence for each rank of z.
+// Every layer is recomputed, as in the paper's runs. As the microbatch, the preset tries a replica's share of the
+// batch, then half of it, a quarter and so on, down to one sequence for each rank of z. It takes the first that fits.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<RankedGrid>> Rank(const PresetRequest& request) {
   return ranked;
 }
 
-// The grid with the largest microbatch that fits, or the smallest that was tried.
+// Returns the grid with the largest microbatch that fits, else with the last that was tried.
 absl::StatusOr<PresetCandidate> Simulated(const PresetRequest& request, const RankedGrid& ranked, int place) {
   const auto& [x, y, z, data] = ranked.grid;
   const int64_t share = request.recipe.global_batch_sequences() / data;
@@ -80,13 +80,14 @@ absl::StatusOr<PresetChoice> ChooseByAxonn4d(const PresetRequest& request) {
   if (ranked.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("preset axonn-4d: no grid of ", request.devices,
-                     " devices has z * data that divides recipe.global_batch_sequences = ",
+                     " devices has a product z * data that divides recipe.global_batch_sequences = ",
                      request.recipe.global_batch_sequences()));
   }
   PresetChoice choice;
   int fit = 0;
   for (size_t next = 0; next < ranked.size() && fit < request.wanted;) {
-    // As many at once as may be needed, so that the answer does not depend on the number of threads.
+    // Simulate as many grids at once as are still wanted, whatever the number of threads, so that the answer does not
+    // depend on it.
     const size_t count = std::min(ranked.size() - next, static_cast<size_t>(request.wanted - fit));
     std::vector<PresetCandidate> made(count);
     std::vector<absl::Status> failed(count);

@@ -127,7 +127,7 @@ size_t FastestOf(const std::vector<PresetCandidate>& candidates) {
 absl::StatusOr<BlockProfile> ProfileOf(const PresetRequest& request, const PresetCandidate& candidate) {
   const std::vector<LayerRun> runs = RunsOfLayers(request.context.model);
   Plan plan = candidate.tried.found.plan;
-  // A profile's pipeline has few stages, which an order of all messages may block.
+  // An order of all messages may block a pipeline with as few stages as a profile's.
   plan.clear_transfer_order();
   const ShortModels models = ShortModelsOf(request.context.model, runs);
   const Recompute::Mode mode = plan.recompute().mode();

@@ -1,4 +1,4 @@
-// What presets share: plans from axes and settings, the checks of what a user fixes, and links.
+// Helpers that the presets share: plans from axes and settings, checks of the fields that a user fixes, and links.
 #ifndef WEFT_PLANNER_PRESETS_CANDIDATES_H_
 #define WEFT_PLANNER_PRESETS_CANDIDATES_H_
 
@@ -16,49 +16,54 @@
 
 namespace weft::planner {
 
-// Ascending.
+// Returns the divisors of a number, ascending.
 std::vector<int64_t> DivisorsOf(int64_t number);
 
-// Sizes up to `most` that the preset may try for a microbatch: the recipe's own, or the powers of two. Ascending.
+// Returns the microbatch sizes up to `most` that the preset may try, ascending: the recipe's size, or the powers of two
+// if the recipe has none.
 std::vector<int64_t> MicrobatchSizes(const PresetRequest& request, int64_t most);
 
-// False if the user fixes the axis at another size.
+// Returns false if the user fixes the axis at another size.
 bool Allows(const PresetRequest& request, absl::string_view axis, int64_t size);
 
-// InvalidArgument if the plan has an axis larger than 1 that is not in `axes`, or if it sets the schedule although the
-// preset chooses it.
+// Returns InvalidArgument if the plan has an axis larger than 1 that is not in `axes`, or if it sets the schedule
+// although the preset chooses the schedule.
 absl::Status CheckPlan(const PresetRequest& request, absl::string_view preset, absl::Span<const absl::string_view> axes,
                        bool chooses_schedule);
 
-// The user's plan with these axes, innermost first, named as --set names them, and with further settings.
+// Returns the user's plan with these axes and with further settings. Axes are listed innermost first, with the names
+// that --set uses.
 absl::StatusOr<PresetCandidate> MakeCandidate(const PresetRequest& request,
                                               absl::Span<const std::pair<absl::string_view, int64_t>> axes,
                                               const std::string& settings);
 
-// The setting " recompute.mode=MODE"; empty if the user's plan fixes the recompute.
+// Returns the setting " recompute.mode=MODE"; empty if the user's plan fixes the recompute.
 std::string RecomputeSetting(const PresetRequest& request, absl::string_view mode);
 
-// Cuts the model into equal numbers of blocks if the plan does not state a cut: the first stage also has the embedding,
-// the last one the head. Does nothing if there are fewer blocks than stages.
+// Cuts the model into stages with equal numbers of blocks, if possible, as LayersPerStage does
+// (compiler/inputs/stage_cut.h). The first stage also has the embedding, the last one the head. Does nothing if the
+// plan states a cut, or if there are fewer blocks than stages.
 void CutEvenly(const PresetRequest& request, int64_t stages, PresetCandidate* candidate);
-// Layers of the model, without the first and the last one.
+// Returns the number of layers of the model, without the first and the last one.
 int64_t BlocksOf(const ModelGraph& model);
 int64_t ParametersOf(const ModelGraph& model);
 
 // Compiles, proves and simulates the candidate, as weft compile would.
 void Try(const PresetRequest& request, PresetCandidate* candidate);
-// The same, unless the model's states alone do not fit (least_state_bytes.h); `device_bytes` is then what they take.
+// Does the same, unless the model's states alone do not fit (least_state_bytes.h). Then it only sets `device_bytes` to
+// the bytes of the states.
 void TryIfStatesFit(const PresetRequest& request, PresetCandidate* candidate);
-// The same as Try for several, on the threads of the request.
+// Calls Try for all candidates, on the threads of the request.
 void TryAll(const PresetRequest& request, std::vector<PresetCandidate>* candidates);
 
-// The index of the candidate that fits and simulates fastest, the first of several; their number if none fits.
+// Returns the index of the candidate that fits and simulates fastest, the first of equals; candidates.size() if none
+// fits.
 size_t FastestOf(const std::vector<PresetCandidate>& candidates);
 
-// Times and bytes of the model's layers with the candidate's microbatch, on one replica. A recompute that lists layers
-// or intervals counts as none.
+// Returns the times and bytes of the model's layers with the candidate's microbatch, on one replica. Only the recompute
+// modes FULL and SELECTIVE count; the others count as NONE.
 absl::StatusOr<BlockProfile> ProfileOf(const PresetRequest& request, const PresetCandidate& candidate);
-// Of all layers. Times in seconds.
+// Costs of all layers of a model. Times are in seconds.
 struct ModelCosts {
   double forward = 0;
   double backward = 0;
@@ -73,9 +78,9 @@ struct AlphaBeta {
   double beta = 0;
   double Seconds(double bytes) const { return alpha + beta * bytes; }
 };
-// The link between nodes if the devices are on several, else the one within a node. Devices of a node share its
-// network interfaces. A runtime's transport through host memory and its time per message count too. FailedPrecondition
-// names the field that the cluster lacks.
+// Returns the link between nodes if the devices are on several nodes, else the link within a node. The devices of a
+// node share its network interfaces. The link includes the runtime's transport through host memory and its time per
+// message. Returns FailedPrecondition, with the name of the field, if the cluster lacks the bandwidth.
 absl::StatusOr<AlphaBeta> LinkOf(const PresetRequest& request, absl::string_view preset);
 
 }  // namespace weft::planner

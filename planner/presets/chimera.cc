@@ -8,8 +8,8 @@
 // 2. Equation 1 gives the time of an iteration (chimera_model.h). F_t is measured: the forward of the whole model by
 //    weft's cost model, divided by D, because a critical path crosses every stage. B_t = 2 F_t, or 3 F_t with
 //    recomputation. r = 2 W, because each pipeline has two replicas of each stage.
-// The W and D with the least time win. If N > D, the paper relies "on empirical results" for the way to scale (sec.
-// 3.5), so the choice is simulated with all three.
+// The W and D with the least time win. If N > D, the paper chooses the way to scale by "empirical results" (sec. 3.5),
+// so the preset simulates all three ways.
 //
 // Stages have equal numbers of blocks (sec. 4.2.3), and gradients are summed as by eager-sync-opt (sec. 3.2).
 #include <algorithm>
@@ -34,7 +34,7 @@ constexpr char kName[] = "chimera";
 
 struct Shape {
   int64_t width = 0, depth = 0;
-  // Sequences of one pipeline.
+  // Sequences that one replica trains in an iteration.
   int64_t sequences = 0;
 };
 
@@ -48,7 +48,7 @@ absl::StatusOr<PresetCandidate> Make(const PresetRequest& request, const Shape& 
   return candidate;
 }
 
-// Sizes of B, largest first.
+// Returns the sizes of B to try, largest first.
 std::vector<int64_t> SizesFor(const PresetRequest& request, const Shape& shape) {
   std::vector<int64_t> sizes;
   const bool fixed = request.recipe.microbatch_sequences() > 0;
@@ -59,7 +59,8 @@ std::vector<int64_t> SizesFor(const PresetRequest& request, const Shape& shape) 
   return sizes;
 }
 
-// The largest microbatch that fits, without recomputation if possible; else the last that was tried.
+// Returns the plan with the largest microbatch that fits, without recomputation if possible; if none fits, the last
+// that was tried.
 absl::StatusOr<PresetCandidate> LargestThatFits(const PresetRequest& request, const Shape& shape) {
   PresetCandidate candidate;
   std::vector<std::string> recomputes = {""};
@@ -108,7 +109,7 @@ absl::Status Estimate(const PresetRequest& request, const AlphaBeta& link, Prese
   return absl::OkStatus();
 }
 
-// Appends the chosen plan with the other ways to scale, and chooses the fastest of the three.
+// Appends the chosen plan with the two other ways to scale, and chooses the fastest of the three.
 absl::Status ChooseScaling(const PresetRequest& request, PresetChoice* choice) {
   const FoundPlan found = choice->candidates[choice->chosen].tried.found;
   const Shape shape = {.width = AxisSize(found.plan.mesh(), "data"), .depth = AxisSize(found.plan.mesh(), "pipe")};
@@ -149,9 +150,11 @@ absl::StatusOr<PresetChoice> ChooseByChimera(const PresetRequest& request) {
   }
   if (shapes.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("preset chimera: no pipeline has an even number of stages that divides ", request.devices,
-                     " devices, at most the model's ", std::max<int64_t>(0, blocks),
-                     " blocks, and replicas and a microbatch that divide recipe.global_batch_sequences = ", batch));
+        absl::StrCat("preset chimera: no number of pipeline ranks is possible; it must be even, divide the ",
+                     request.devices, " devices, and be at most ", std::max<int64_t>(0, blocks),
+                     " (the model's blocks), and the replicas times the microbatch size must divide "
+                     "recipe.global_batch_sequences = ",
+                     batch));
   }
   PresetChoice choice;
   choice.candidates.resize(shapes.size());

@@ -18,11 +18,11 @@ absl::StatusOr<ScheduleTiming> TimeWith(const PipelineSchedule& schedule, int mi
                       /*p2p=*/0);
 }
 
-// Seconds of the longest sum of a worker that its free regions do not hide.
+// Returns the longest time, in seconds, by which a gradient sum of the worker exceeds its free regions.
 double Unoverlapped(const std::vector<Slot>& slots, const std::vector<int64_t>& start, const std::vector<int64_t>& end,
                     int64_t makespan, const std::vector<double>& sums) {
   double longest = 0;
-  // From the last slot back: time that the worker is idle after slot i.
+  // Time that the worker is idle after slot i. The loop goes from the last slot back.
   int64_t idle = makespan - end.back();
   std::set<int32_t> seen;
   for (size_t i = slots.size(); i-- > 0;) {

@@ -32,7 +32,7 @@ struct ChimeraTimes {
 struct ChimeraEstimate {
   // T.
   double seconds = 0;
-  // C_f and C_b. If several paths are critical, those of the path with the most backwards.
+  // C_f and C_b. If several paths are critical, the path with the most backwards counts.
   int64_t forwards = 0;
   int64_t backwards = 0;
   // The last term of equation 1.
@@ -42,12 +42,11 @@ struct ChimeraEstimate {
 // Equation 1 for a schedule whose ranks sum their stages' gradients as early as they can. The critical path and the
 // free regions (the paper's figure 6) follow from the times of all slots, each with the message that follows it:
 // - A stage's sum may begin after the stage's last backward on the worker.
-// - Before the end of the worker's computation, it proceeds only while the worker computes nothing: regions (a) and
-// (b).
-//   (So the sums of middle stages are not early: no bubble follows them.)
-// - After that end, it proceeds until the last worker ends. This region (c) serves "both stage replicas", so the sums
-// of a
-//   worker run at the same time, each as fast as alone.
+// - Until the worker's computation ends, the sum proceeds only while the worker computes nothing (regions a and b).
+//   So the sums of middle stages cannot run early: no bubble follows these stages.
+// - After that, the sum proceeds until the last worker ends (region c). This region serves "both stage replicas": the
+//   sums of a worker run at the same time, each as fast as alone.
+//
 // `schedule` must be static and flush.
 absl::StatusOr<ChimeraEstimate> EstimateChimera(const PipelineSchedule& schedule, int microbatches,
                                                 const ChimeraTimes& times);

@@ -21,7 +21,7 @@ ChimeraEstimate Estimated(int ranks, int microbatches, ChimeraTimes times) {
   return *estimate;
 }
 
-// Figure 6: C_f = 6 and C_b = 10 for N = D = 6. In general D and 2D - 2.
+// Figure 6 has C_f = 6 and C_b = 10 for N = D = 6. In general C_f = D and C_b = 2D - 2.
 TEST(ChimeraModel, CriticalPathOfFigure6) {
   for (const int depth : {2, 4, 6, 8, 32}) {
     const ChimeraEstimate estimate = Estimated(depth, depth, {.forward = 1e-3, .backward = 2e-3});
@@ -32,15 +32,15 @@ TEST(ChimeraModel, CriticalPathOfFigure6) {
   }
 }
 
-// Each slot is followed by a message.
+// A message follows each slot.
 TEST(ChimeraModel, MessagesCountForEverySlotOfThePath) {
   const ChimeraEstimate estimate = Estimated(4, 4, {.forward = 1e-3, .backward = 2e-3, .p2p = 1e-4});
   EXPECT_NEAR(estimate.seconds, 4 * 1.1e-3 + 6 * 2.1e-3, 1e-9);
 }
 
 // D = N = 4, F = 1, B = 2 (schedules/pipeline/chimera.cc). Rank 0 runs ab.cCCdDD.AA..BB: lane 1's stage 3 ends at 10,
-// then the rank is idle for 1 + 2 slots until stage 0 ends at 16, which is the end of all. So a sum of stage 3 is
-// hidden up to 3, and a sum of stage 0 not at all.
+// then the rank is idle for 1 + 2 slots until stage 0 ends at 16, which is the end of all. So 3 units of a sum of stage
+// 3 are hidden, and nothing of a sum of stage 0.
 TEST(ChimeraModel, FreeRegionsHideSums) {
   const ChimeraTimes times = {.forward = 1, .backward = 2};
   const auto with = [&](std::vector<double> sums) {

@@ -11,8 +11,9 @@
 //   all-reduce of dW over data     2 e (D-1)/D kn / (XYZ) / B_data
 // A transposed layer swaps x and y; the time of a model is the sum over its layers (equation 9).
 //
-// The authors' own program (github.com/axonn-ai/Megatron-AxoNN, examples/comm_model.py) ranks grids by another count,
-// which FourDCountsOfProgram() and FourDLayersOfProgram() give: tests/papers/history.md has both.
+// The authors' own program (github.com/axonn-ai/Megatron-AxoNN, examples/comm_model.py) counts differently.
+// FourDCountsOfProgram() and FourDLayersOfProgram() count as the program does; tests/papers/history.md has the rankings
+// by both.
 #ifndef WEFT_PLANNER_PRESETS_FOUR_D_MODEL_H_
 #define WEFT_PLANNER_PRESETS_FOUR_D_MODEL_H_
 

@@ -6,7 +6,7 @@
 // the model into 2 W P stages, so W goes from 1 in powers of two "as long as there are sufficient layers" (sec. 3.3): 2
 // W P blocks. A replica has as many microbatches as pipeline ranks, unless the recipe states the microbatch.
 //
-// Equation 1, the ratio of idle time, is shown beside the simulated times:
+// Reports show equation 1, the ratio of idle time, beside the simulated times:
 //
 //           T_B / W + (1 + 2 W + 2/P + (P-2)/3) T_C
 //   ---------------------------------------------------------------
@@ -71,10 +71,10 @@ absl::StatusOr<PresetChoice> ChooseByHanayo(const PresetRequest& request) {
   }
   if (choice.candidates.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("preset hanayo: no pipeline of 2 ranks or more divides ", request.devices,
-                     " devices, has at most half as many ranks as the model has blocks (", std::max<int64_t>(0, blocks),
-                     "), and as many microbatches as ranks: recipe.global_batch_sequences = ", batch,
-                     " must be a multiple of ", request.devices, ", or state recipe.microbatch_sequences"));
+        absl::StrCat("preset hanayo: no number of pipeline ranks is possible; it must be at least 2, divide the ",
+                     request.devices, " devices, and be at most half the number of the model's blocks (",
+                     std::max<int64_t>(0, blocks), "); and recipe.global_batch_sequences = ", batch,
+                     " must be a multiple of ", request.devices, ", or set recipe.microbatch_sequences"));
   }
   TryAll(request, &choice.candidates);
   for (PresetCandidate& candidate : choice.candidates) {

@@ -7,17 +7,17 @@
 
 namespace weft::planner {
 
-// In any one unit.
+// All times are in the same unit.
 struct HanayoTimes {
-  // T_F and T_B: of all of a rank's layers.
+  // T_F and T_B: a forward and a backward of all layers of a rank.
   double forward = 0;
   double backward = 0;
-  // T_C: of one message.
+  // T_C: one message.
   double message = 0;
 };
 
-// For `ranks` (P) of at least 2 and `waves` (W) of at least 1. With T_B = 2 T_F and T_C = 0 it is (2P - 2) / (3PW + P -
-// 1).
+// Returns the idle share for `ranks` = P >= 2 and `waves` = W >= 1. With T_B = 2 T_F and T_C = 0, it is (2P - 2) / (3PW
+// + P - 1).
 inline double HanayoBubbleRatio(int64_t ranks, int64_t waves, const HanayoTimes& times) {
   const auto p = static_cast<double>(ranks), w = static_cast<double>(waves);
   const double idle = times.backward / w + (1 + 2 * w + 2 / p + (p - 2) / 3) * times.message;

@@ -1,6 +1,6 @@
-// The choices that the four papers report, beside those of the presets. Where they differ, the test states by how much.
-// docs/planning.md and tests/papers/history.md explain the runs. By default the test runs the smaller ones; with --full
-// all.
+// Compares the choices that the four papers report with the choices of the presets. Where they differ, the test states
+// by how much. docs/planning.md and tests/papers/history.md explain the runs. By default the test runs the smaller
+// ones; with --full it runs all.
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -64,7 +64,7 @@ const PresetPlan& ChosenOf(const PresetReport& report) {
   return report.plans_size() > 0 ? report.plans(report.chosen()) : none;
 }
 
-// The plan of these axes; fails the test if the preset did not consider it.
+// Returns the plan of these axes. Fails the test if the preset did not consider it.
 const PresetPlan& PlanOf(const PresetReport& report, const std::string& axes) {
   for (const PresetPlan& plan : report.plans()) {
     if (plan.run().settings().starts_with(axes)) return plan;
@@ -86,7 +86,7 @@ Run ChimeraRun(const std::string& model, int64_t devices, int64_t sequence, int6
 }
 
 // Chimera, sec. 4.2.2: "For Bert-48, the performance model accurately selects the best configuration, W = 8 and D = 4",
-// with B = 8. Here equation 1 has this plan second, 2.9 % behind W = 4 and D = 8: a thread of the runtime sends 4.2
+// with B = 8. Here equation 1 puts this plan second, 2.9 % behind W = 4 and D = 8: a thread of the runtime sends 4.2
 // GB/s, a figure that is fitted, and the paper does not state what it measured.
 TEST(PaperChoices, ChimeraBert48) {
   const PresetReport report = Planned(ChimeraRun("chimera-bert-48", 32, 128, 256));
@@ -96,8 +96,8 @@ TEST(PaperChoices, ChimeraBert48) {
 }
 
 // Chimera, sec. 4.2.2: "For GPT-2, the performance model selects W = 16 and D = 32, but the best performance is
-// achieved by W = 64 and D = 8", by 1.7 %, with recomputation. Here equation 1 has W = 32 and D = 16 first and the
-// paper's first 0.7 % behind. D = 8 fits without recomputation and simulates fastest, as measured in the paper.
+// achieved by W = 64 and D = 8", by 1.7 %, with recomputation. Here equation 1 puts W = 32 and D = 16 first, and the
+// paper's choice 0.7 % behind. D = 8 fits without recomputation and simulates fastest, as measured in the paper.
 TEST(PaperChoices, ChimeraGpt2) {
   if (!full) GTEST_SKIP() << "with --full";
   const PresetReport report = Planned(ChimeraRun("chimera-gpt2", 512, 632, 512));
@@ -110,7 +110,7 @@ TEST(PaperChoices, ChimeraGpt2) {
   EXPECT_LE(PlanOf(report, "pp=8 dp=64").run().iteration_seconds(), ChosenOf(report).run().iteration_seconds());
 }
 
-// Sec. V-C of the 4D paper: GPT-20B on 32 GPUs. The first five grids that fit hold the fastest of all.
+// Sec. V-C of the 4D paper: GPT-20B on 32 GPUs. The fastest of all grids is among the first five that fit.
 TEST(PaperChoices, Axonn4dGpt20b) {
   const PresetReport report = Planned({.preset = "axonn-4d",
                                        .model = *LoadModel("axonn-gpt-20b"),
@@ -129,7 +129,7 @@ TEST(PaperChoices, Axonn4dGpt20b) {
   EXPECT_LE(place_of_chosen, 5);
 }
 
-// A model of table I: 12B's config with other layers, hidden sizes and heads.
+// Returns a model of table I: the 12B config with other layers, hidden sizes and heads.
 ModelGraph AxonnModel(int layers, int hidden, int heads) {
   const std::string text(FindInCatalog("models", "axonn-gpt-12b")->content);
   const auto model = ParseModel(absl::StrReplaceAll(text, {{"\"n_layer\": 48", absl::StrCat("\"n_layer\": ", layers)},
@@ -140,9 +140,9 @@ ModelGraph AxonnModel(int layers, int hidden, int heads) {
   return *model;
 }
 
-// Tables I and II of the AxoNN paper. With the paper's microbatch of 8, 12B takes 17.9 GiB of 14.8 on the paper's 6
-// ranks here, so the preset takes 12; with microbatches of 4, it takes the paper's 6 x 8. The larger models are
-// printed.
+// Tables I and II of the AxoNN paper. With the paper's microbatch of 8 and 6 ranks, 12B needs 17.9 GiB here, and 14.8
+// GiB are usable. So the preset takes 12 ranks; with microbatches of 4, it takes the paper's 6 x 8. For the larger
+// models, the test only prints the choices.
 TEST(PaperChoices, AxonnTable2) {
   struct Row {
     int layers, hidden, heads;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "planner/evaluate.h"
 #include "planner/search/plan_report.h"
+#include "planner/search/space.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
 #include "proto/util/units_text.h"
@@ -113,12 +114,7 @@ absl::StatusOr<PresetReport> PlanByPreset(absl::string_view name, const ModelGra
                            .plan = options.space.plan,
                            .devices = options.space.devices,
                            .wanted = options.wanted};
-  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&request.recipe));
-  request.recipe.set_microbatch_sequences(options.space.recipe.microbatch_sequences());
-  Plan defaults;
-  *defaults.mutable_precision() = request.plan.precision();
-  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, cluster.device()));
-  *request.plan.mutable_precision() = defaults.precision();
+  WEFT_RETURN_IF_ERROR(ResolveGiven(cluster.device(), &request.recipe, &request.plan));
   const int64_t available = cluster.nodes() * cluster.devices_per_node();
   if (request.devices == 0) request.devices = available;
   if (request.devices > available) {

@@ -24,12 +24,12 @@ namespace weft::planner {
 
 struct PresetRequest {
   const SearchContext& context;
-  // With defaults, except that a microbatch of 0 leaves the choice to the preset.
+  // Its defaults are filled in, except that a microbatch of 0 lets the preset choose.
   Recipe recipe;
-  // What the user fixes, with its precision filled in. Sizes of axes in it hold for every plan.
+  // The fields that the user fixes, with the precision filled in. Every plan keeps the sizes of its axes.
   Plan plan;
   int64_t devices = 0;
-  // How many plans of a ranking are simulated, for presets that rank.
+  // For presets that rank plans: the number of plans to simulate.
   int wanted = 5;
 };
 
@@ -38,27 +38,27 @@ struct PresetCandidate {
   TriedPlan tried;
   // Seconds of an iteration by the paper's model; 0 = it has none.
   double modeled_seconds = 0;
-  // What the paper's model says of this plan, for the user.
+  // The figures of the paper's model for this plan, as text for the user.
   std::string figures = {};
 
   bool fits() const { return tried.status.ok() && tried.fits; }
 };
 
 struct PresetChoice {
-  // In the preset's own order. At least one.
+  // At least one, in the order of the preset.
   std::vector<PresetCandidate> candidates;
-  // Index of its choice, which fits; candidates.size() if none fits.
+  // Index of the candidate that the preset chooses, which fits; candidates.size() if none fits.
   size_t chosen = 0;
 };
 
 struct Preset {
   absl::string_view name;
-  // Authors, year, number in arXiv, section.
+  // Authors, year, arXiv number and section.
   absl::string_view paper;
-  // How it chooses.
+  // The rule by which the preset chooses, for reports.
   absl::string_view rule;
-  // InvalidArgument if it cannot handle the model, the recipe or the plan; FailedPrecondition if the cluster lacks a
-  // figure.
+  // Returns InvalidArgument if the preset cannot handle the model, the recipe or the plan, and FailedPrecondition if
+  // the cluster lacks a figure.
   absl::StatusOr<PresetChoice> (*choose)(const PresetRequest& request);
 };
 
@@ -70,13 +70,14 @@ absl::StatusOr<PresetChoice> ChooseByAxonn4d(const PresetRequest& request);
 absl::StatusOr<PresetChoice> ChooseByChimera(const PresetRequest& request);
 absl::StatusOr<PresetChoice> ChooseByHanayo(const PresetRequest& request);
 
-// Plans by the preset of this name. Of `options`, it uses the recipe, the plan and the devices of `space`, and cost,
-// network, runtime, memory_bytes, threads and wanted. NotFound for an unknown name, ResourceExhausted if no plan of the
-// preset fits, and the errors of the preset. The report has at least the plan that was chosen, which fits.
+// Chooses a plan by the preset of this name. Uses only these fields of `options`: space.recipe, space.plan,
+// space.devices, cost, network, runtime, memory_bytes, threads and wanted. Returns NotFound for an unknown name,
+// ResourceExhausted if no plan of the preset fits, and the errors of the preset. The chosen plan of a report always
+// fits.
 absl::StatusOr<PresetReport> PlanByPreset(absl::string_view name, const ModelGraph& model, const Cluster& cluster,
                                           const SearchOptions& options);
 
-// The report as lines for a terminal.
+// Returns the report as lines for a terminal.
 std::string PresetReportText(const PresetReport& report);
 
 }  // namespace weft::planner

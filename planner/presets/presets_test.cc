@@ -23,7 +23,7 @@ struct Task {
   std::string model = "gpt2-tiny";
   std::string recipe = "sequence_length: 64 global_batch_sequences: 16";
   std::string plan = "";
-  // In MiB, 0 = all.
+  // Device memory in MiB; 0 = all that the device has.
   int64_t memory = 0;
   int threads = 2;
 };
@@ -67,7 +67,7 @@ TEST(Presets, SameReportOnAnyNumberOfThreads) {
   }
 }
 
-// The choice compiles and simulates to what the report says.
+// The chosen plan compiles and simulates to the figures of the report.
 TEST(Presets, TheChoiceSimulatesAsReported) {
   for (const Preset& preset : Presets()) {
     SCOPED_TRACE(preset.name);
@@ -114,7 +114,7 @@ TEST(Presets, ChimeraTriesAllWaysToScale) {
   }
 }
 
-// Less memory: a smaller microbatch, then recomputation.
+// With less memory, the preset first takes a smaller microbatch, then recomputation.
 TEST(Presets, ChimeraShrinksWhatDoesNotFit) {
   const std::string two = "mesh { axes { name: 'pipe' size: 2 } }";
   const auto all = Planned({.preset = "chimera", .plan = two});
@@ -126,7 +126,7 @@ TEST(Presets, ChimeraShrinksWhatDoesNotFit) {
   EXPECT_LT(ChosenOf(*less).run().microbatch_sequences(), 4);
 }
 
-// The first number of ranks that fits.
+// The preset takes the first number of ranks that fits.
 TEST(Presets, AxonnTakesTheFewestRanksThatFit) {
   const auto all = Planned({.preset = "axonn", .devices = 2});
   ASSERT_TRUE(all.ok()) << all.status();
@@ -135,7 +135,7 @@ TEST(Presets, AxonnTakesTheFewestRanksThatFit) {
   const auto one = Planned({.preset = "axonn", .devices = 2, .recipe = recipe});
   ASSERT_TRUE(one.ok()) << one.status();
   const int64_t bytes = ChosenOf(*one).run().device_bytes();
-  // Small buckets, so that weights and activations decide.
+  // Buckets are small, so that weights and activations decide.
   const std::string buckets = "offload { optimizer: true bucket_elements: 1000 }";
   const auto small = Planned({.preset = "axonn", .devices = 2, .recipe = recipe, .plan = buckets});
   ASSERT_TRUE(small.ok()) << small.status();
@@ -151,7 +151,7 @@ TEST(Presets, AxonnTakesTheFewestRanksThatFit) {
   EXPECT_THAT(ChosenOf(*less).run().settings(), StartsWith("pp=2 mbs=1 schedule=axonn limit=2"));
 }
 
-// Grids come in the order of their modeled time, and the fastest of those that fit is chosen.
+// Grids come in the order of their modeled time. The preset chooses the fastest that fits.
 TEST(Presets, Axonn4dSimulatesTheFirstGrids) {
   const auto report = Planned({.preset = "axonn-4d"});
   ASSERT_TRUE(report.ok()) << report.status();
@@ -162,7 +162,7 @@ TEST(Presets, Axonn4dSimulatesTheFirstGrids) {
   }
 }
 
-// All waves of all pipelines, or of the pipeline that the user fixes.
+// The preset tries all waves of all pipelines, or of the pipeline that the user fixes.
 TEST(Presets, HanayoTriesAllWaves) {
   const auto report = Planned({.preset = "hanayo", .model = "gpt2", .plan = "mesh { axes { name: 'pipe' size: 2 } }"});
   ASSERT_TRUE(report.ok()) << report.status();
@@ -179,8 +179,9 @@ TEST(Presets, BadInput) {
               HasSubstr("plan.mesh: preset chimera has no axis 'x' (given size 2); its axes: pipe, data"));
   EXPECT_THAT(ErrorOf({.preset = "hanayo", .plan = "schedule { name: '1f1b' }"}),
               HasSubstr("plan.schedule = '1f1b': preset hanayo chooses the schedule itself"));
-  EXPECT_THAT(ErrorOf({.preset = "chimera", .devices = 3}), HasSubstr("no pipeline has an even number of stages"));
-  EXPECT_THAT(ErrorOf({.preset = "hanayo", .devices = 5}), HasSubstr("no pipeline of 2 ranks or more"));
+  EXPECT_THAT(ErrorOf({.preset = "chimera", .devices = 3}),
+              HasSubstr("no number of pipeline ranks is possible; it must be even"));
+  EXPECT_THAT(ErrorOf({.preset = "hanayo", .devices = 5}), HasSubstr("no number of pipeline ranks is possible"));
   EXPECT_THAT(ErrorOf({.preset = "axonn-4d", .model = "unet-tiny"}), HasSubstr("is one of images"));
   EXPECT_THAT(ErrorOf({.preset = "axonn-4d",
                        .recipe = "sequence_length: 64 global_batch_sequences: 3",

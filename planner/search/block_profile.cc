@@ -18,7 +18,7 @@
 namespace weft::planner {
 namespace {
 
-// The fields of a plan that change what a layer costs on one replica.
+// Returns the plan with only the fields that change what a layer costs on one replica.
 Plan ProfiledPlan(const Plan& plan) {
   Plan profiled = plan;
   profiled.clear_schedule();
@@ -27,7 +27,7 @@ Plan ProfiledPlan(const Plan& plan) {
   profiled.clear_offload();
   profiled.clear_gradient_bucket_bytes();
   profiled.clear_transfer_placement();
-  // A profile's pipeline has few stages, which an order of all messages may block.
+  // An order of all messages may block a pipeline with as few stages as a profile's.
   profiled.clear_transfer_order();
   profiled.clear_group_transfers();
   profiled.clear_step_barrier();
@@ -41,7 +41,7 @@ Plan ProfiledPlan(const Plan& plan) {
   return profiled;
 }
 
-// A runtime without the times of its host: they depend on how many layers a stage has, and may be hidden.
+// Returns the runtime without its host times, which depend on how many layers a stage has, and may be hidden.
 std::optional<Runtime> WithoutHost(const Runtime* runtime) {
   if (runtime == nullptr) return std::nullopt;
   Runtime changed = *runtime;
@@ -66,7 +66,7 @@ struct Measured {
   int64_t gradient_bytes = 0;
 };
 
-// Costs of the layers on each pipe rank, from the trace of one microbatch.
+// Returns the costs of the layers on each pipe rank, from the trace of one microbatch.
 absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
   WEFT_RETURN_IF_ERROR(made.trace.status());
   const Program& program = made.program;
@@ -134,7 +134,7 @@ absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
   return measured;
 }
 
-// The fewest bytes that a rank sends in this direction in one message.
+// Returns the bytes of the smallest message in this direction; 0 = there is no message.
 int64_t SmallestMessage(const Program& program, Direction direction) {
   int64_t smallest = std::numeric_limits<int64_t>::max();
   for (const Template& t : program.templates()) {
@@ -202,7 +202,7 @@ absl::StatusOr<Measured> Measure(const ProfileRequest& request, const Form& form
   return measured;
 }
 
-// The fields of LayerCosts that add up over layers: of microbatches, and of the optimizer step.
+// Fields of LayerCosts that add up over layers: per microbatch, and per optimizer step.
 constexpr std::array kOfMicrobatch = {&LayerCosts::forward,
                                       &LayerCosts::backward,
                                       &LayerCosts::backward_input,
@@ -227,7 +227,8 @@ LayerCosts Difference(const LayerCosts& larger, const LayerCosts& smaller) {
   return difference;
 }
 
-// Takes the halves of the backward from a profile with split backwards, everything else from one with whole backwards.
+// Copies the costs of the halves of a backward to `costs`. `halves` was measured with split backwards, `costs` with
+// whole ones.
 void AddHalves(const LayerCosts& halves, LayerCosts& costs) {
   costs.backward_input = halves.backward_input;
   costs.backward_weight = halves.backward_weight;
@@ -243,15 +244,6 @@ LayerCosts& LayerCosts::operator+=(const LayerCosts& other) {
   workspace_bytes = std::max(workspace_bytes, other.workspace_bytes);
   half_workspace_bytes = std::max(half_workspace_bytes, other.half_workspace_bytes);
   return *this;
-}
-
-int64_t BlockProfile::GradientsOfTwoLayers(int32_t begin, int32_t end) const {
-  int64_t bytes = 0;
-  for (const RunCosts& run : runs) {
-    const int32_t from = std::max(begin, run.run.first), to = std::min(end, run.run.first + run.run.layers);
-    bytes = std::max(bytes, std::clamp(to - from, 0, 2) * run.further.gradient_bytes);
-  }
-  return bytes;
 }
 
 LayerCosts BlockProfile::CostsOf(int32_t begin, int32_t end, bool sharded) const {
@@ -284,20 +276,39 @@ ShortModels ShortModelsOf(const ModelGraph& model, const std::vector<LayerRun>& 
   return {ShortenRuns(model, runs, 1), ShortenRuns(model, runs, 2)};
 }
 
-std::string ProfileKey(const Recipe& recipe, const Plan& plan) {
-  return absl::StrCat(recipe.microbatch_sequences(), " ", ProfiledPlan(plan).SerializeAsString());
+std::string ConfigurationKey(const Plan& plan) { return ProfiledPlan(plan).SerializeAsString(); }
+
+BlockProfile PartOf(const BlockProfile& profile, int64_t part) {
+  BlockProfile less = profile;
+  for (RunCosts& run : less.runs) {
+    for (LayerCosts* costs : {&run.first, &run.further}) {
+      for (const auto field : kOfMicrobatch) costs->*field /= part;
+      costs->workspace_bytes /= part;
+      costs->half_workspace_bytes /= part;
+    }
+  }
+  // What is taken off is rounded up.
+  const auto divide_up = [&](LayerCosts& costs) {
+    for (const auto field : kOfMicrobatch) costs.*field = (costs.*field + part - 1) / part;
+  };
+  for (RunCosts& run : less.runs) divide_up(run.less_if_sharded);
+  divide_up(less.saved_by_joining);
+  less.activation_bytes /= part;
+  less.gradient_bytes /= part;
+  return less;
 }
 
 absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {
   BlockProfile profile;
   const auto measure = [&](Form form) -> absl::StatusOr<Measured> {
     WEFT_ASSIGN_OR_RETURN(Measured measured, Measure(request, form));
-    if (!request.split_backward) return measured;
+    if (!request.split_backward || !profile.halves.ok()) return measured;
     form.split = true;
-    WEFT_ASSIGN_OR_RETURN(const Measured halves, Measure(request, form));
-    for (size_t i = 0; i < measured.ranks.size(); ++i) {
-      AddHalves(halves.ranks[i], measured.ranks[i]);
-      AddHalves(halves.busy[i], measured.busy[i]);
+    const absl::StatusOr<Measured> halves = Measure(request, form);
+    profile.halves = halves.status();
+    for (size_t i = 0; halves.ok() && i < measured.ranks.size(); ++i) {
+      AddHalves(halves->ranks[i], measured.ranks[i]);
+      AddHalves(halves->busy[i], measured.busy[i]);
     }
     return measured;
   };
@@ -307,11 +318,14 @@ absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {
     WEFT_ASSIGN_OR_RETURN(two, measure({.most = 2}));
   }
   if (request.sharded_gradients) {
-    WEFT_ASSIGN_OR_RETURN(sharded, measure({.sharded = true}));
+    absl::StatusOr<Measured> made = measure({.sharded = true});
+    profile.sharded = made.status();
+    if (made.ok()) sharded = *std::move(made);
   }
   profile.activation_bytes = two.activation_bytes;
   profile.gradient_bytes = two.gradient_bytes;
-  // Weights that are gathered over z wait in a short segment for gathers that a longer one has begun before.
+  // In the short segments of a profile, steps wait for gathers over z that a longer segment would have begun earlier.
+  // So these waits do not count.
   const bool waits_count = AxisSize(request.plan.mesh(), "z") == 1;
   LayerCosts all, all_busy;
   for (size_t i = 0; i < request.runs.size(); ++i) {
@@ -332,7 +346,7 @@ absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {
   if (request.runs.size() == 1) return profile;
   WEFT_ASSIGN_OR_RETURN(const Measured joined, measure({.joined = true}));
   profile.saved_by_joining = Difference(all, joined.ranks[0]);
-  // A joined stage also waits for collectives between the runs, which hides what it saves.
+  // A joined stage also waits for collectives between the runs. Times with these waits would hide what joining saves.
   const LayerCosts saved = Difference(all_busy, joined.busy[0]);
   for (const auto time : kTimes) profile.saved_by_joining.*time = saved.*time;
   return profile;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "planner/search/layer_runs.h"
 #include "proto/cluster.pb.h"
@@ -35,7 +36,7 @@ struct LayerCosts {
   int64_t half_saved_bytes = 0;
   // Kept from the input half of the backward for the weight half.
   int64_t saved_gradient_bytes = 0;
-  // What a backward needs while it runs, besides what is kept. Of a stage: of the layer that needs most.
+  // Bytes that a backward needs while it runs, besides what is kept. For a stage, the layer that needs most counts.
   int64_t workspace_bytes = 0;
   // The same for the input half of a backward; 0 if the profile was made without halves.
   int64_t half_workspace_bytes = 0;
@@ -48,35 +49,36 @@ struct LayerCosts {
 
 struct RunCosts {
   LayerRun run;
-  // Of the first layer of a stage's part of the run, and of each further layer.
+  // Costs of the first layer of the run on a stage, and of each further layer of the run on the same stage.
   LayerCosts first;
   LayerCosts further;
-  // By how much the backwards of a layer take less if gradients are sharded over replicas (ZeRO 2 and 3): they are
-  // written for the reduce-scatter instead of added to what the rank holds.
+  // Time that each layer saves if gradients are sharded over replicas (ZeRO 2 and 3): a backward then writes its
+  // gradients for the reduce-scatter, instead of adding them to the gradients that the rank holds.
   LayerCosts less_if_sharded;
 };
 
 struct BlockProfile {
   // In model order, all layers of the model.
   std::vector<RunCosts> runs;
-  // By how much a stage with a layer of every run costs less than these layers as stages of their own: steps of two
-  // layers may be one launch, and two layers may share a parameter.
+  // Savings of a stage with one layer of every run, compared with one stage per layer: steps of two layers may be one
+  // launch, and two layers may share a parameter.
   LayerCosts saved_by_joining;
+  // Why the compiler refuses split backwards, and gradients that are sharded over replicas. Then the profile serves
+  // only plans without them.
+  absl::Status halves = absl::OkStatus();
+  absl::Status sharded = absl::OkStatus();
   // The smallest messages from one stage to the next, and back.
   int64_t activation_bytes = 0;
   int64_t gradient_bytes = 0;
 
-  // Costs of the layers from `begin` to `end` as one stage, at least: if the stage has layers of several runs, all that
-  // joining saves counts; parameters that layers share, only if the stage has layers of all runs.
-  // `sharded`: gradients are sharded over replicas.
+  // Returns a lower bound of the costs of layers begin, …, end - 1 as one stage. If the stage has layers of several
+  // runs, the bound subtracts everything that joining saves. It subtracts shared parameters only if the stage has
+  // layers of all runs. `sharded`: gradients are sharded over replicas.
   LayerCosts CostsOf(int32_t begin, int32_t end, bool sharded) const;
-  // Bytes of the gradients of two of these layers, at least: the compiler lets gradients wait for their reduce-scatter
-  // until those of two layers of the largest size wait (docs/overlap.md).
-  int64_t GradientsOfTwoLayers(int32_t begin, int32_t end) const;
   int32_t layers() const { return runs.empty() ? 0 : runs.back().run.first + runs.back().run.layers; }
 };
 
-// A model with at most one, and with at most two layers of each run.
+// The model with at most one layer of each run, and with at most two.
 struct ShortModels {
   ModelGraph one;
   ModelGraph two;
@@ -99,12 +101,17 @@ struct ProfileRequest {
   bool sharded_gradients = false;
 };
 
-// Candidates with equal keys have the same profile: they have the same microbatch, and plans that differ in their
-// pipeline, their replicas and their schedule only.
-std::string ProfileKey(const Recipe& recipe, const Plan& plan);
+// Returns a key. Candidates with equal keys and equal microbatches have the same profile: their plans differ only in
+// fields that do not change the cost of a layer, such as the pipeline, the replicas and the schedule.
+std::string ConfigurationKey(const Plan& plan);
+
+// Returns what `profile` says at least of a microbatch with one `part`-th of its sequences (profile_store.h says when).
+// What a rank does or holds once per optimizer step does not depend on the microbatch.
+BlockProfile PartOf(const BlockProfile& profile, int64_t part);
 
 // Compiles a model with one and with two layers of each run, each run on its own rank of the pipeline, and one with all
-// runs on one rank, and simulates one microbatch. Fails as the compiler does, for example if heads do not divide.
+// runs on one rank, and simulates one microbatch. Fails as the compiler does, for example if heads do not divide,
+// unless it refuses only split backwards or sharded gradients.
 absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request);
 
 }  // namespace weft::planner

@@ -88,27 +88,14 @@ TEST(BlockProfile, AStageCostsTheSumOfItsLayers) {
   EXPECT_EQ(six.parameter_bytes, 2 * three.parameter_bytes);
 }
 
-TEST(BlockProfile, GradientsOfTwoLayersWaitForTheirReduceScatter) {
-  BlockProfile profile;
-  profile.runs.push_back({.run = {0, 1}, .first = {.gradient_bytes = 1000}});
-  profile.runs.push_back({.run = {1, 6}, .first = {.gradient_bytes = 10}, .further = {.gradient_bytes = 10}});
-  EXPECT_EQ(profile.GradientsOfTwoLayers(0, 7), 20);
-  EXPECT_EQ(profile.GradientsOfTwoLayers(0, 2), 10);
-  EXPECT_EQ(profile.GradientsOfTwoLayers(6, 7), 10);
-  // Layers of their own may take part of their gradients from other layers.
-  EXPECT_EQ(profile.GradientsOfTwoLayers(0, 1), 0);
-}
-
 TEST(BlockProfile, TheKeyLeavesOutWhatDoesNotMatter) {
-  const Recipe recipe = MakeRecipe(2);
-  const auto key = [&](const std::string& plan) { return ProfileKey(recipe, Parse<Plan>(plan)); };
+  const auto key = [&](const std::string& plan) { return ConfigurationKey(Parse<Plan>(plan)); };
   EXPECT_EQ(
       key("mesh { axes { name: 'x' size: 2 } axes { name: 'pipe' size: 4 } axes { name: 'data' size: 8 } } zero { "
           "stage: 3 } schedule { name: 'zb-h1' } recompute { mode: FIT }"),
       key("mesh { axes { name: 'x' size: 2 } } recompute {}"));
   EXPECT_NE(key("mesh { axes { name: 'x' size: 2 } }"), key("mesh { axes { name: 'x' size: 4 } }"));
   EXPECT_NE(key("recompute { mode: FULL }"), key("recompute {}"));
-  EXPECT_NE(key(""), ProfileKey(MakeRecipe(4), Plan()));
 }
 
 }  // namespace

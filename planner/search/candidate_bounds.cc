@@ -19,14 +19,6 @@
 namespace weft::planner {
 namespace {
 
-// The plan with all layers recomputed, if the memory decides how many are; else nothing.
-std::optional<Plan> AllRecomputed(const Plan& plan) {
-  if (plan.recompute().mode() != Recompute::FIT) return std::nullopt;
-  Plan recomputed = plan;
-  recomputed.mutable_recompute()->set_mode(Recompute::FULL);
-  return recomputed;
-}
-
 absl::StatusOr<PipelineSchedule> ScheduleFor(const PlanSchedule& schedule, int64_t ranks, int64_t microbatches) {
   PlanSchedule asked = schedule;
   if (asked.name().empty() && asked.definition().empty()) asked.set_name("1f1b");
@@ -40,26 +32,30 @@ bool OrderFollowsCosts(const PlanSchedule& schedule) {
   return schedule.definition().empty() && entry.ok() && ((*entry)->takes & kTakesWaves) != 0;
 }
 
-// Whatever the order, a rank holds one microbatch of a stage when it runs a backward of the stage.
+// Replaces the moments by what holds in any order: when a rank runs a backward of a stage, it holds the microbatch in
+// this stage and in all stages before it, whose backwards come later.
 void ForgetOrder(ScheduleShape* shape) {
   shape->held.assign(shape->held.size(), {});
   for (const std::vector<int>& lane : shape->placement) {
+    std::vector<std::vector<std::pair<int, int64_t>>> before(shape->held.size());
     for (int stage = 0; stage < shape->stages; ++stage) {
-      shape->held[lane[stage]].push_back({.stage = stage, .saved = {{stage, 1}}, .saved_gradients = {}});
+      before[lane[stage]].emplace_back(stage, 1);
+      shape->held[lane[stage]].push_back({.stage = stage, .saved = before[lane[stage]], .saved_gradients = {}});
     }
   }
 }
 
-// Picoseconds for each further byte of a long all-reduce over the axis `data`; 0 if the network cannot tell. The time
-// to start it is left out, so that the sum of several short ones is not exceeded.
-double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const CollectiveEntry& algorithm) {
+// Returns the picoseconds for each further byte of a long collective over the axis `data`; 0 if the network cannot
+// tell. The start-up time is left out, so that the result bounds several short ones too.
+double TimePerByte(const sim::NetworkModel& network, const Mesh& mesh, CollectiveKind kind,
+                   const CollectiveEntry& algorithm) {
   constexpr int64_t kElements = int64_t{1} << 26;
   sim::GroupForm form(mesh.axes_size());
   for (int i = 0; i < mesh.axes_size(); ++i) {
     if (mesh.axes(i).name() == "data") form[i].kind = sim::AxisPart::kAll;
   }
   const auto time = [&](int64_t elements) {
-    const sim::CollectiveCall call{CollectiveKind::kAllReduce, &algorithm, {{elements, 4}}};
+    const sim::CollectiveCall call{kind, &algorithm, {{elements, 4}}};
     return network.Collective(call, form, sim::FormMembers(mesh, 0, form));
   };
   const auto once = time(kElements), twice = time(2 * kElements);
@@ -67,32 +63,15 @@ double SumTime(const sim::NetworkModel& network, const Mesh& mesh, const Collect
   return static_cast<double>(std::max<int64_t>(0, twice->occupancy.ps - once->occupancy.ps)) / (4.0 * kElements);
 }
 
-// The question that a profile answers, apart from the context of the search.
-std::string CacheKey(const Recipe& recipe, const std::string& profile_key, bool split, bool sharded) {
-  Recipe other = recipe;
-  // Profiles have one microbatch.
-  other.clear_global_batch_sequences();
-  return absl::StrCat(profile_key, split ? " split" : "", sharded ? " sharded " : " ", other.SerializeAsString());
-}
-
 }  // namespace
 
-int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
-  return recipe.global_batch_sequences() /
-         (AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
-}
-
 CandidateBounds::CandidateBounds(const SearchContext& context, const Space& space)
-    : context_(context),
-      space_(space),
-      cache_(context.cache, context),
-      runs_(RunsOfLayers(context.model)),
-      models_(ShortModelsOf(context.model, runs_)) {}
+    : context_(context), space_(space), profiles_(context) {}
 
 CandidateBounds::Shape CandidateBounds::MakeShape(const PlanSchedule& schedule, int64_t ranks,
                                                   int64_t microbatches) const {
-  const int64_t layers = runs_.back().first + runs_.back().layers;
-  // A quick check before long lists are built.
+  const int64_t layers = profiles_.runs().back().first + profiles_.runs().back().layers;
+  // Check this before long lists are built.
   const int64_t stages = ranks * std::max(1, schedule.virtual_stages()) * std::max(1, 2 * schedule.waves());
   const auto too_many = [&](int64_t count) {
     return absl::InvalidArgumentError(
@@ -113,7 +92,15 @@ CandidateBounds::Shape CandidateBounds::MakeShape(const PlanSchedule& schedule, 
 
 bool CandidateBounds::Prepare(const std::function<bool()>& stop) {
   BuildShapes();
-  return MakeProfiles(stop);
+  space_.ForEach([&](const ChoiceIndices&, const Recipe& recipe, const Plan& plan) {
+    const Shape& shape = ShapeOf(recipe, plan);
+    if (shape.ok()) profiles_.Add(recipe, plan, shape->split_backward);
+  });
+  return profiles_.MakeLargest(stop);
+}
+
+bool CandidateBounds::MakeProfiles(absl::Span<const std::pair<Recipe, Plan>> plans, const std::function<bool()>& stop) {
+  return profiles_.Make(plans, stop);
 }
 
 void CandidateBounds::BuildShapes() {
@@ -134,69 +121,6 @@ void CandidateBounds::BuildShapes() {
 const absl::StatusOr<ScheduleShape>& CandidateBounds::ShapeOf(const Recipe& recipe, const Plan& plan) const {
   return *shapes_.at(
       {plan.schedule().SerializeAsString(), AxisSize(plan.mesh(), "pipe"), MicrobatchesOf(recipe, plan)});
-}
-
-bool CandidateBounds::MakeProfiles(const std::function<bool()>& stop) {
-  struct Wanted {
-    std::string key;
-    Recipe recipe;
-    Plan plan;
-    bool split;
-  };
-  std::vector<Wanted> wanted;
-  // One profile serves plans with whole and with split backwards, and with and without sharded gradients.
-  std::map<std::string, size_t> places;
-  bool shards = false;
-  const auto want = [&](const Recipe& recipe, const Plan& plan, bool split) {
-    const auto [place, is_new] = places.try_emplace(ProfileKey(recipe, plan), wanted.size());
-    if (is_new) wanted.push_back({place->first, recipe, plan, split});
-    wanted[place->second].split |= split;
-  };
-  space_.ForEach([&](const ChoiceIndices&, const Recipe& recipe, const Plan& plan) {
-    const Shape& shape = ShapeOf(recipe, plan);
-    if (!shape.ok()) return;
-    shards |= plan.zero().stage() >= 2 && ReplicasThatShare(plan) > 1;
-    want(recipe, plan, shape->split_backward);
-    if (const std::optional<Plan> recomputed = AllRecomputed(plan)) want(recipe, *recomputed, shape->split_backward);
-  });
-  std::vector<std::unique_ptr<Profile>> made(wanted.size());
-  const bool complete = ForAll(
-      wanted.size(), context_.threads,
-      [&](size_t i) {
-        const std::string key = CacheKey(wanted[i].recipe, wanted[i].key, wanted[i].split, shards);
-        if (const Profile* known = cache_.Find(key)) {
-          made[i] = std::make_unique<Profile>(*known);
-          return;
-        }
-        made[i] = std::make_unique<Profile>(ProfileBlocks({.models = models_,
-                                                           .runs = runs_,
-                                                           .recipe = wanted[i].recipe,
-                                                           .plan = wanted[i].plan,
-                                                           .cluster = context_.cluster,
-                                                           .cost = context_.cost,
-                                                           .network = context_.network,
-                                                           .runtime = context_.runtime,
-                                                           .split_backward = wanted[i].split,
-                                                           .sharded_gradients = shards}));
-        cache_.Store(key, *made[i]);
-      },
-      stop);
-  for (size_t i = 0; i < wanted.size(); ++i) profiles_[wanted[i].key] = std::move(made[i]);
-  return complete;
-}
-
-absl::StatusOr<CandidateBounds::ProfilesOfPlan> CandidateBounds::ProfilesFor(const Recipe& recipe,
-                                                                             const Plan& plan) const {
-  ProfilesOfPlan found{.key = ProfileKey(recipe, plan)};
-  const Profile& profile = *profiles_.at(found.key);
-  WEFT_RETURN_IF_ERROR(profile.status());
-  found.profile = &*profile;
-  if (const std::optional<Plan> all = AllRecomputed(plan)) {
-    const Profile& recomputed = *profiles_.at(ProfileKey(recipe, *all));
-    WEFT_RETURN_IF_ERROR(recomputed.status());
-    found.recomputed = &*recomputed;
-  }
-  return found;
 }
 
 std::vector<int32_t> CandidateBounds::MakeCut(const BlockProfile& profile, int stages, const Recipe& recipe,
@@ -247,13 +171,18 @@ NetworkTimes CandidateBounds::MakeNetworkTimes(const Plan& plan, const BlockProf
     times.forward_message = forward;
     times.backward_message = backward;
   }
-  if (AxisSize(mesh, "data") > 1) times.sum_ps_per_byte = SumTime(*network, mesh, **algorithm);
+  if (AxisSize(mesh, "data") > 1) {
+    times.sum_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kAllReduce, **algorithm);
+    times.gather_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kAllGather, **algorithm);
+    times.scatter_ps_per_byte = TimePerByte(*network, mesh, CollectiveKind::kReduceScatter, **algorithm);
+  }
   return times;
 }
 
-BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfilesOfPlan& profiles, const ScheduleShape& shape,
-                                      const std::vector<int32_t>& cut, const NetworkTimes& times) const {
-  BoundInputs inputs{.profile = *profiles.profile,
+BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfileStore::Profiles& profiles,
+                                      const ScheduleShape& shape, const std::vector<int32_t>& cut,
+                                      const NetworkTimes& times) const {
+  BoundInputs inputs{.profile = profiles.profile,
                      .recomputed = profiles.recomputed,
                      .shape = shape,
                      .layers_per_stage = cut,
@@ -262,10 +191,8 @@ BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfilesOfPlan& pr
                      .memory_bytes_per_second = context_.cluster.device().memory_bytes_per_second(),
                      .capacity = context_.capacity};
   const bool own = context_.runtime == nullptr;
-  const bool overlaps = !plan.overlap().has_reduce_scatter() || plan.overlap().reduce_scatter();
   inputs.sums_after_backward = own && plan.gradient_bucket_bytes() == 0;
   inputs.workspace_as_planned = own;
-  inputs.whole_gradients = own && overlaps && plan.zero().stage() >= 2 && ReplicasThatShare(plan) > 1;
   if (!own && context_.runtime->gathered_weight_bytes() > 0) {
     inputs.gathered_share = context_.runtime->gathered_weight_bytes();
   }
@@ -275,42 +202,52 @@ BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfilesOfPlan& pr
 absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Plan& plan) {
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
-  WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan));
-  std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.key, shape->stages, plan)];
-  if (cut.empty()) cut = MakeCut(*profiles.profile, shape->stages, recipe, plan);
+  WEFT_ASSIGN_OR_RETURN(const ProfileStore::Profiles profiles, profiles_.For(recipe, plan));
+  // Refusals of forms that the plan does not have do not matter.
+  const bool sharded = plan.zero().stage() >= 2 && ReplicasThatShare(plan) > 1;
+  for (const BlockProfile* profile : {&profiles.profile, profiles.recomputed}) {
+    if (profile == nullptr) continue;
+    if (shape->split_backward) WEFT_RETURN_IF_ERROR(profile->halves);
+    if (sharded) WEFT_RETURN_IF_ERROR(profile->sharded);
+  }
+  std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.configuration, shape->stages, plan)];
+  if (cut.empty()) cut = MakeCut(profiles.of_cut, shape->stages, recipe, plan);
   if (cut.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("the model's ", profiles.profile->layers(),
+    return absl::InvalidArgumentError(absl::StrCat("the model's ", profiles.profile.layers(),
                                                    " layers cannot be cut into ", shape->stages,
                                                    " stages as the plan or the runtime asks"));
   }
-  const NetworkKey key = NetworkKeyOf(plan, *profiles.profile);
+  const NetworkKey key = NetworkKeyOf(plan, profiles.profile);
   auto times = network_times_.find(key);
   if (times == network_times_.end()) {
-    times = network_times_.emplace(key, MakeNetworkTimes(plan, *profiles.profile)).first;
+    times = network_times_.emplace(key, MakeNetworkTimes(plan, profiles.profile)).first;
   }
-  return BoundOf(InputsOf(plan, profiles, *shape, cut, times->second));
+  PlanBound bound = BoundOf(InputsOf(plan, profiles, *shape, cut, times->second));
+  bound.is_loose = profiles.is_loose;
+  return bound;
 }
 
 absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound) const {
   if (OrderFollowsCosts(plan.schedule())) return absl::OkStatus();
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
-  WEFT_ASSIGN_OR_RETURN(const ProfilesOfPlan profiles, ProfilesFor(recipe, plan));
+  WEFT_ASSIGN_OR_RETURN(const ProfileStore::Profiles profiles, profiles_.For(recipe, plan));
   const auto microbatches = static_cast<int>(MicrobatchesOf(recipe, plan));
   WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
                         ScheduleFor(plan.schedule(), AxisSize(plan.mesh(), "pipe"), microbatches));
-  return TightenBound(InputsOf(plan, profiles, *shape, cuts_.at(CutKeyOf(profiles.key, shape->stages, plan)),
-                               network_times_.at(NetworkKeyOf(plan, *profiles.profile))),
+  return TightenBound(InputsOf(plan, profiles, *shape, cuts_.at(CutKeyOf(profiles.configuration, shape->stages, plan)),
+                               network_times_.at(NetworkKeyOf(plan, profiles.profile))),
                       schedule, microbatches, bound);
 }
 
-CandidateBounds::CutKey CandidateBounds::CutKeyOf(const std::string& profile_key, int stages, const Plan& plan) const {
+CandidateBounds::CutKey CandidateBounds::CutKeyOf(const std::string& configuration, int stages,
+                                                  const Plan& plan) const {
   // A framework's cut depends on how the schedule places its stages.
-  return {profile_key, stages, context_.runtime == nullptr ? "" : plan.schedule().SerializeAsString()};
+  return {configuration, stages, context_.runtime == nullptr ? "" : plan.schedule().SerializeAsString()};
 }
 
 const std::vector<int32_t>& CandidateBounds::CutOf(const Recipe& recipe, const Plan& plan) const {
-  return cuts_.at(CutKeyOf(ProfileKey(recipe, plan), ShapeOf(recipe, plan)->stages, plan));
+  return cuts_.at(CutKeyOf(ConfigurationKey(plan), ShapeOf(recipe, plan)->stages, plan));
 }
 
 }  // namespace weft::planner

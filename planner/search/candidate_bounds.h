@@ -9,14 +9,15 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "planner/search/block_profile.h"
-#include "planner/search/layer_runs.h"
 #include "planner/search/plan_bound.h"
-#include "planner/search/profile_cache.h"
+#include "planner/search/profile_store.h"
 #include "planner/search/search_context.h"
 #include "planner/search/space.h"
 #include "proto/plan.pb.h"
@@ -30,13 +31,16 @@ class CandidateBounds {
   // `context` and `space` are borrowed.
   CandidateBounds(const SearchContext& context, const Space& space);
 
-  // Builds the schedules and profiles of all plans of the space. Returns false if `stop` ended it early; then nothing
-  // else may be called.
+  // Builds the schedules of all plans of the space, and the profiles from which all bounds follow (profile_store.h).
+  // Returns false if `stop` ended it early; then only plans() may be called.
   bool Prepare(const std::function<bool()>& stop);
 
-  // Plans of the space, and profiles that they need.
+  // Makes the profiles of some plans of the space, whose bounds are then no longer loose. Returns false if `stop` ended
+  // it early; then some of the profiles are made.
+  bool MakeProfiles(absl::Span<const std::pair<Recipe, Plan>> plans, const std::function<bool()>& stop);
+
+  // Number of plans in the space.
   int64_t plans() const { return plans_; }
-  int64_t profiles() const { return static_cast<int64_t>(profiles_.size()); }
 
   // The functions below take recipes and plans of the space.
 
@@ -44,55 +48,42 @@ class CandidateBounds {
   // blocks do not compile.
   absl::StatusOr<PlanBound> Bound(const Recipe& recipe, const Plan& plan);
 
-  // The rest is for plans for which Bound succeeded. These calls may run at the same time as each other, but not as
-  // Bound. Tighten is TightenBound (plan_bound.h).
+  // Call the functions below only for plans for which Bound succeeded. Several threads may call them at the same time,
+  // but not while Bound runs. Tighten calls TightenBound (plan_bound.h) unless the order of the schedule depends on the
+  // costs of its slots.
   absl::Status Tighten(const Recipe& recipe, const Plan& plan, PlanBound* bound) const;
   const absl::StatusOr<ScheduleShape>& ShapeOf(const Recipe& recipe, const Plan& plan) const;
-  // Layers of each stage: the plan's own, or the runtime's, or those whose slowest stage is as fast as possible.
+  // Returns the number of layers of each stage: as the plan says, else as the runtime cuts the model, else so that the
+  // slowest stage is as fast as possible.
   const std::vector<int32_t>& CutOf(const Recipe& recipe, const Plan& plan) const;
 
  private:
   using Shape = absl::StatusOr<ScheduleShape>;
-  using Profile = CachedProfile;
   // The schedule's fields, pipe ranks, microbatches.
   using ShapeKey = std::tuple<std::string, int64_t, int64_t>;
-  // The profile's key, stages, and under a runtime the schedule's fields.
+  // ProfileStore::Profiles.configuration, stages, and under a runtime the schedule's fields.
   using CutKey = std::tuple<std::string, int, std::string>;
   // The mesh, bytes of messages to the next stage, and back.
   using NetworkKey = std::tuple<std::string, int64_t, int64_t>;
-  struct ProfilesOfPlan {
-    std::string key;
-    const BlockProfile* profile = nullptr;
-    // BoundInputs.recomputed.
-    const BlockProfile* recomputed = nullptr;
-  };
 
   Shape MakeShape(const PlanSchedule& schedule, int64_t ranks, int64_t microbatches) const;
   void BuildShapes();
-  bool MakeProfiles(const std::function<bool()>& stop);
-  absl::StatusOr<ProfilesOfPlan> ProfilesFor(const Recipe& recipe, const Plan& plan) const;
   std::vector<int32_t> MakeCut(const BlockProfile& profile, int stages, const Recipe& recipe, const Plan& plan) const;
   NetworkTimes MakeNetworkTimes(const Plan& plan, const BlockProfile& profile) const;
   static NetworkKey NetworkKeyOf(const Plan& plan, const BlockProfile& profile);
-  CutKey CutKeyOf(const std::string& profile_key, int stages, const Plan& plan) const;
+  CutKey CutKeyOf(const std::string& configuration, int stages, const Plan& plan) const;
   // Everything in the result is borrowed.
-  BoundInputs InputsOf(const Plan& plan, const ProfilesOfPlan& profiles, const ScheduleShape& shape,
+  BoundInputs InputsOf(const Plan& plan, const ProfileStore::Profiles& profiles, const ScheduleShape& shape,
                        const std::vector<int32_t>& cut, const NetworkTimes& times) const;
 
   const SearchContext& context_;
   const Space& space_;
-  const ProfileCache cache_;
-  const std::vector<LayerRun> runs_;
-  const ShortModels models_;
+  ProfileStore profiles_;
   int64_t plans_ = 0;
   std::map<ShapeKey, std::unique_ptr<Shape>> shapes_;
-  std::map<std::string, std::unique_ptr<Profile>> profiles_;
   std::map<CutKey, std::vector<int32_t>> cuts_;
   std::map<NetworkKey, NetworkTimes> network_times_;
 };
-
-// Microbatches that each replica runs in an iteration.
-int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan);
 
 }  // namespace weft::planner
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
-#include "proto/util/status.h"
 
 namespace weft::planner {
 namespace {
@@ -20,16 +19,16 @@ class Changes {
     space.Apply(best.candidate, &best_recipe_, &best_plan_);
   }
 
-  absl::StatusOr<ChangesFrom> Find(const std::function<bool()>& stop);
+  ChangesFrom Find(const TriedPlan& start, const std::function<bool()>& stop);
 
  private:
   // Bit i of a set stands for dimension i.
   using DimensionSet = uint32_t;
 
   void ApplyChanges(DimensionSet set, Recipe* recipe, Plan* plan) const;
-  // Whether each dimension of the set makes a difference for the plan with these changes.
+  // Returns true if each dimension of the set matters for the plan with these changes.
   bool AllMatter(DimensionSet set) const;
-  // The dimensions in which the plans differ.
+  // Returns the dimensions in which the user's plan and the best plan differ.
   std::vector<size_t> Differing() const;
   ChangedPlan TryChanges(DimensionSet set) const;
 
@@ -38,7 +37,7 @@ class Changes {
   const Recipe& recipe_;
   const Plan& plan_;
   const FoundPlan& best_;
-  // Before the stage cut and the recomputed layers were chosen.
+  // The best plan before the stage cut and the recomputed layers were chosen.
   Recipe best_recipe_;
   Plan best_plan_;
 };
@@ -95,21 +94,16 @@ ChangedPlan Changes::TryChanges(DimensionSet set) const {
   return changed;
 }
 
-absl::StatusOr<ChangesFrom> Changes::Find(const std::function<bool()>& stop) {
-  FoundPlan start;
-  start.recipe = recipe_;
-  start.plan = plan_;
-  const TriedPlan tried = TryAsItIs(context_, std::move(start));
-  WEFT_RETURN_IF_ERROR(tried.status);
+ChangesFrom Changes::Find(const TriedPlan& start, const std::function<bool()>& stop) {
   ChangesFrom changes;
-  changes.start.device_bytes = tried.found.device_bytes;
-  if (tried.fits) changes.start.iteration_seconds = tried.found.report.iteration_seconds();
+  changes.start.device_bytes = start.found.device_bytes;
+  if (start.fits) changes.start.iteration_seconds = start.found.report.iteration_seconds();
   const double best = best_.report.iteration_seconds();
   const double gain = changes.start.iteration_seconds - best;
-  const double wanted = tried.fits ? best + (1 - kMostOfTheGain) * gain : best * (1 + kNearTheBest);
-  if (tried.fits && gain <= 0) return changes;
+  const double wanted = start.fits ? best + (1 - kMostOfTheGain) * gain : best * (1 + kNearTheBest);
+  if (start.fits && gain <= 0) return changes;
   const std::vector<size_t> differing = Differing();
-  // All sets of 1 dimension, then of 2, and so on.
+  // Try all sets of 1 dimension, then of 2, and so on.
   for (size_t size = 1; size <= differing.size() && changes.change.dimensions.empty(); ++size) {
     std::vector<DimensionSet> sets;
     for (DimensionSet chosen = 1; chosen < DimensionSet{1} << differing.size(); ++chosen) {
@@ -132,10 +126,9 @@ absl::StatusOr<ChangesFrom> Changes::Find(const std::function<bool()>& stop) {
 
 }  // namespace
 
-absl::StatusOr<ChangesFrom> FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe,
-                                            const Plan& plan, const FoundPlan& best,
-                                            const std::function<bool()>& stop) {
-  return Changes(context, space, recipe, plan, best).Find(stop);
+ChangesFrom FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe, const Plan& plan,
+                            const TriedPlan& start, const FoundPlan& best, const std::function<bool()>& stop) {
+  return Changes(context, space, recipe, plan, best).Find(start, stop);
 }
 
 }  // namespace weft::planner

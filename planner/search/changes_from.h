@@ -1,4 +1,4 @@
-// Compares the plan that a user runs today with the best plan: which few changes of it bring most of the gain.
+// Compares the plan that a user runs today with the best plan, and finds the few changes that bring most of the gain.
 #ifndef WEFT_PLANNER_SEARCH_CHANGES_FROM_H_
 #define WEFT_PLANNER_SEARCH_CHANGES_FROM_H_
 
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "planner/search/search_context.h"
 #include "planner/search/space.h"
 #include "planner/search/try_candidate.h"
@@ -16,7 +15,7 @@
 
 namespace weft::planner {
 
-// Most of the gain: this share of the time by which the best plan is faster.
+// "Most of the gain" is this share of the time by which the best plan is faster.
 inline constexpr double kMostOfTheGain = 0.8;
 
 // A plan with the choices of the best plan in some dimensions.
@@ -27,23 +26,25 @@ struct ChangedPlan {
   std::string settings;
   // 0 = the plan is refused or does not fit.
   double iteration_seconds = 0;
-  // Of the fullest rank, 0 if the plan is refused.
+  // Bytes of the fullest rank; 0 = the plan is refused.
   int64_t device_bytes = 0;
 };
 
 struct ChangesFrom {
   ChangedPlan start;
-  // The smallest change that brings most of the gain; among changes of as many dimensions the fastest. If the user's
-  // plan does not fit, the smallest change with which it fits and takes at most 5 % longer than the best plan. Without
-  // dimensions if the user's plan is as fast as the best one, or if the search was stopped.
+  // The change of the fewest dimensions that brings most of the gain; if several changes have as few dimensions, the
+  // fastest of them. If the user's plan does not fit, the smallest change with which it fits and takes at most 5 %
+  // longer than the best plan. It has no dimensions if the user's plan is as fast as the best one, or if the search was
+  // stopped.
   ChangedPlan change;
   // Changes of one dimension each, in the order of the space, without those that are refused.
   std::vector<ChangedPlan> single;
 };
 
-// Compiles and simulates `plan` and changes of it. Fails if `plan` is refused. `stop` may be null.
-absl::StatusOr<ChangesFrom> FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe,
-                                            const Plan& plan, const FoundPlan& best, const std::function<bool()>& stop);
+// Compares `plan` with `best`, and compiles and simulates changes of `plan`. `start` is the plan as it is, tried
+// without an error. `stop` may be null.
+ChangesFrom FindChangesFrom(const SearchContext& context, const Space& space, const Recipe& recipe, const Plan& plan,
+                            const TriedPlan& start, const FoundPlan& best, const std::function<bool()>& stop);
 
 }  // namespace weft::planner
 

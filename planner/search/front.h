@@ -15,11 +15,11 @@ namespace weft::planner {
 
 struct FrontPoint {
   int64_t devices = 0;
-  // What each device may use.
+  // Bytes that a plan may use on each device.
   int64_t memory_bytes = 0;
-  // Without plans if none fits, or if the search was stopped before it found one.
+  // It has no plans if none fits, or if the search was stopped before it found one.
   SearchResult result;
-  // Of an iteration of the best plan, in the unit of the objective; 0 without a plan.
+  // Cost of an iteration of the best plan, in the unit of the objective; 0 = there is no plan.
   double cost = 0;
 };
 
@@ -33,8 +33,11 @@ struct Front {
 std::vector<int64_t> DeviceCounts(int64_t fewest, int64_t most);
 
 // Searches the plan with the shortest iteration for each number of devices; the objective compares these plans. For a
-// given number, the shortest iteration also costs fewest dollars and joules. Fails if it fails for all numbers, with
-// the error of the first.
+// given number, the shortest iteration also costs fewest dollars and joules. If all searches fail, returns the error of
+// the first.
+//
+// The searches share SearchOptions.budget_seconds: each may take what is left, divided by the number of searches that
+// are left.
 absl::StatusOr<Front> SearchDevices(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                                     const std::vector<int64_t>& counts, const Objective& objective);
 

@@ -106,6 +106,20 @@ TEST(Front, NumbersOfDevicesWithoutAPlanAreNamed) {
   EXPECT_THAT(std::string(SearchCounts(cluster, {2000}, "time").status().message()), HasSubstr("has 1024"));
 }
 
+TEST(Front, SearchesShareABudget) {
+  SearchOptions options = SmallSearch();
+  options.space.recipe.set_global_batch_sequences(64);
+  options.space.schedules.clear();
+  options.exhaustive = true;
+  options.budget_seconds = 8;
+  // The first search alone would take much longer.
+  const absl::StatusOr<Front> front =
+      SearchDevices(*LoadModel("gpt2-tiny"), *LoadCluster("dgx-a100-80g"), options, {8, 1}, **FindObjective("time"));
+  ASSERT_TRUE(front.ok()) << front.status();
+  EXPECT_TRUE(front->points[0].result.stopped);
+  EXPECT_FALSE(front->points[1].result.plans.empty());
+}
+
 TEST(Front, LessMemoryIsNeverFaster) {
   SearchOptions options = SmallSearch();
   options.space.devices = 2;

@@ -11,7 +11,7 @@
 namespace weft::planner {
 namespace {
 
-// Where a value is made.
+// The op that makes a value.
 struct Source {
   int32_t layer = 0;
   // Position among the ops of its layer, and among the outputs of its op.
@@ -43,8 +43,8 @@ class Layers {
     return found == sources_.end() ? nullptr : &found->second;
   }
 
-  // A text that is equal for layers that compute the same. Values of the layer before are numbered in the order of
-  // their first use, because the first layer of a run reads them from another kind of layer.
+  // Returns a text that is equal for layers that compute the same. Values of the layer before are numbered in the order
+  // of their first use, because the first layer of a run reads them from another kind of layer.
   std::string FormOf(int32_t layer) const {
     std::string form;
     absl::flat_hash_map<std::string, size_t> inputs;
@@ -68,7 +68,7 @@ class Layers {
     return form;
   }
 
-  // The values that the layer after `layer` reads, in the order of their first use, as places in `layer`.
+  // Returns the values of `layer` that the next layer reads, in the order of their first use, as (op, output).
   std::vector<std::pair<int32_t, int32_t>> ReadFrom(int32_t layer) const {
     std::vector<std::pair<int32_t, int32_t>> places;
     if (layer + 1 >= count()) return places;
@@ -116,7 +116,7 @@ std::vector<LayerRun> RunsOfLayers(const ModelGraph& model) {
   std::vector<std::pair<int32_t, int32_t>> read_before;
   for (int32_t layer = 0; layer < layers.count(); ++layer) {
     const std::string form = layers.FormOf(layer);
-    // The layers of a run hand over the same values, so that each of them can be the last one.
+    // All layers of a run pass the same values to the next layer, so that each of them can be the last one.
     const std::vector<std::pair<int32_t, int32_t>> read = layers.ReadFrom(layer);
     const bool joins =
         !runs.empty() && form == before && read == read_before && !layers.IsAlone(layer) && !layers.IsAlone(layer - 1);

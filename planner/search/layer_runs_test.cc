@@ -17,7 +17,7 @@ ModelGraph Load(const std::string& name) { return *LoadModel(name); }
 
 int32_t Layers(const ModelGraph& model) { return model.ops().rbegin()->layer() + 1; }
 
-// A model of `blocks` equal blocks between an embedding and a head.
+// Returns a model of `blocks` equal blocks between an embedding and a head.
 std::vector<LayerRun> Blocks(int32_t blocks) { return {{0, 1}, {1, blocks}, {blocks + 1, 1}}; }
 
 TEST(LayerRuns, BlocksAreOneRun) {
@@ -42,7 +42,7 @@ TEST(LayerRuns, EveryLayerIsInOneRun) {
 
 TEST(LayerRuns, ALayerThatDiffersEndsARun) {
   ModelGraph model = Load("gpt2");
-  // One attribute of one op of layer 5.
+  // Change one attribute of one op of layer 5.
   for (GraphOp& op : *model.mutable_ops()) {
     if (op.layer() == 5 && op.kind() == "layer_norm") op.mutable_attributes()->set_epsilon(0.5);
   }

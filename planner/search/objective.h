@@ -1,5 +1,5 @@
-// What the search for a number of devices minimizes. All plans train the same tokens in an iteration, so the costs of
-// iterations compare.
+// The costs that a search over numbers of devices or memory limits can minimize. All plans train the same tokens in an
+// iteration, so the costs of iterations can be compared.
 #ifndef WEFT_PLANNER_SEARCH_OBJECTIVE_H_
 #define WEFT_PLANNER_SEARCH_OBJECTIVE_H_
 
@@ -22,7 +22,8 @@ struct Objective {
   // The cost of an iteration of a simulated plan, in seconds, dollars or joules. `options` are those of its search.
   absl::StatusOr<double> (*cost)(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options,
                                  const FoundPlan& plan) = nullptr;
-  // FailedPrecondition, naming the field to set, if the cluster does not state what the cost needs; null = never.
+  // Returns FailedPrecondition, with the name of the field to set, if the cluster does not state what the cost needs.
+  // Null = the cost needs no such field.
   absl::Status (*check)(const Cluster& cluster) = nullptr;
 };
 
@@ -30,7 +31,7 @@ struct Objective {
 // "goodput": seconds divided by the share of the time of a long run that counts (docs/goodput.md).
 const std::vector<Objective>& Objectives();
 
-// NotFound, with the known names, for an unknown name.
+// Returns NotFound, with the known names, for an unknown name.
 absl::StatusOr<const Objective*> FindObjective(absl::string_view name);
 
 }  // namespace weft::planner

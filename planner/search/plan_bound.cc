@@ -1,6 +1,7 @@
 #include "planner/search/plan_bound.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <set>
@@ -31,8 +32,6 @@ struct RankLoad {
   // Bytes of weights that all microbatches gather, and of gradients that they scatter, over the replicas.
   double gathered = 0;
   double scattered = 0;
-  // Additional work if all layers are recomputed.
-  int64_t again = 0;
   // Parameters, gradients, optimizer states; and the gradients alone.
   int64_t states = 0;
   int64_t gradients = 0;
@@ -56,7 +55,8 @@ int64_t InputOf(const LayerCosts& costs, const ScheduleShape& shape) {
 // What a microbatch keeps at least from its forward to the end of its backward. What is freed after an input half is
 // not counted at all.
 int64_t SavedOf(const LayerCosts& costs, const ScheduleShape& shape) {
-  return shape.split_backward ? std::min(costs.saved_bytes, costs.half_saved_bytes) : costs.saved_bytes;
+  if (!shape.split_backward) return costs.saved_bytes;
+  return shape.whole_backward ? std::min(costs.saved_bytes, costs.half_saved_bytes) : costs.half_saved_bytes;
 }
 
 // What a backward, or the input half of one, needs at least while it runs.
@@ -71,26 +71,22 @@ int64_t Divided(int64_t value, int64_t by, bool divides) { return divides ? valu
 // True if gradients are sharded over replicas.
 bool IsSharded(const BoundInputs& in) { return in.plan.zero().stage() >= 2 && ReplicasThatShare(in.plan) > 1; }
 
+// True if the stages of a replica have several ranks, which wait for collectives inside layers.
+bool StagesHaveCollectives(const Plan& plan) {
+  return MeshRanks(plan.mesh()) > AxisSize(plan.mesh(), "pipe") * AxisSize(plan.mesh(), "data");
+}
+
 // Bytes of an element of a gradient that accumulates.
 double GradientElementBytes(const Plan& plan) {
   const DType type = plan.accumulation() == EXACT ? EXACT192 : plan.precision().grads();
   return static_cast<double>(std::max<int64_t>(1, DTypeBytes(type)));
 }
 
-std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& profile) {
+std::vector<LayerCosts> StagesOf(const BoundInputs& in) {
   std::vector<LayerCosts> stages;
   int32_t layer = 0;
   for (const int32_t layers : in.layers_per_stage) {
-    stages.push_back(profile.CostsOf(layer, layer + layers, IsSharded(in)));
-    // Written in the type that computes.
-    if (in.whole_gradients) {
-      const double share =
-          static_cast<double>(DTypeBytes(in.plan.precision().compute())) / GradientElementBytes(in.plan);
-      const double whole = share * static_cast<double>(profile.GradientsOfTwoLayers(layer, layer + layers));
-      for (int64_t* workspace : {&stages.back().workspace_bytes, &stages.back().half_workspace_bytes}) {
-        *workspace = std::max(*workspace, static_cast<int64_t>(whole));
-      }
-    }
+    stages.push_back(in.profile.CostsOf(layer, layer + layers, IsSharded(in)));
     layer += layers;
   }
   return stages;
@@ -99,6 +95,16 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in, const BlockProfile& prof
 // The bytes of a gradient's message, relative to the gradient's own, in the narrowest type that could be meant.
 double MessageShare(const Plan& plan) {
   return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
+}
+
+// Bytes of weights that a microbatch gathers in a stage, in its forward and again in its backward. The first layer's
+// backward needs no weights if it has only an embedding: no gradient goes beyond the layer.
+int64_t GatheredBytes(const BoundInputs& in, int stage, const LayerCosts& costs) {
+  if (in.plan.zero().reshard() != Zero::AFTER_FORWARD || in.plan.overlap().gathered_cache_bytes() > 0) {
+    return costs.parameter_bytes;
+  }
+  const int64_t first = stage == 0 ? in.profile.CostsOf(0, 1, IsSharded(in)).parameter_bytes : 0;
+  return costs.parameter_bytes + std::max<int64_t>(0, costs.parameter_bytes - first);
 }
 
 // Picoseconds in which the optimizer reads and writes its states once, which it does in any case. Its kernels take
@@ -115,48 +121,176 @@ int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) 
   const bool shares_all = ReplicasThatShare(in.plan) == AxisSize(in.plan.mesh(), "data");
   if (!in.sums_after_backward || zero > 1 || !shares_all || in.shape.placement.size() > 1) return step;
   const double bytes = MessageShare(in.plan) * static_cast<double>(stage.gradient_bytes);
-  return step + static_cast<int64_t>(in.network.sum_ps_per_byte * bytes * (zero == 1 ? 0.5 : 1));
+  const double ps_per_byte = zero == 1 ? in.network.scatter_ps_per_byte : in.network.sum_ps_per_byte;
+  return step + static_cast<int64_t>(ps_per_byte * bytes);
 }
 
-// Bytes of a moment: those that are kept if layers are recomputed or not, and all others.
-struct MomentBytes {
-  int64_t kept = 0;
-  int64_t others = 0;
+// What changes if layers of a stage are recomputed.
+struct Recomputed {
+  // By how much a microbatch keeps less.
+  int64_t saved_bytes = 0;
+  int64_t saved_gradient_bytes = 0;
+  // By how much a backward takes longer: all of it as the schedule runs it, a whole one, and an input half.
+  int64_t again = 0;
+  int64_t again_whole = 0;
+  int64_t again_input = 0;
+};
+constexpr std::array kFreed = {&Recomputed::saved_bytes, &Recomputed::saved_gradient_bytes};
+constexpr std::array kAgain = {&Recomputed::again, &Recomputed::again_whole, &Recomputed::again_input};
+
+// The layers of one run in one stage, which a rank with recompute FIT may recompute.
+struct RecomputedRun {
+  int stage = 0;
+  int32_t layers = 0;
+  Recomputed change = {};
+  // What a backward of these layers needs while it runs, if they are recomputed.
+  int64_t workspace_bytes = 0;
+  // Microbatches that run through the stage.
+  int64_t microbatches = 0;
 };
 
-MomentBytes BytesOf(const BoundInputs& in, const ScheduleShape::Held& moment, const std::vector<LayerCosts>& stages) {
-  const bool keeps = in.plan.offload().activation_layers() == 0;
-  MomentBytes bytes{.others = in.workspace_as_planned ? WorkspaceOf(stages[moment.stage], in.shape) : 0};
-  if (keeps) {
-    for (const auto& [stage, count] : moment.saved) bytes.kept += count * SavedOf(stages[stage], in.shape);
+Recomputed ChangeOf(const LayerCosts& none, const LayerCosts& all, const ScheduleShape& shape) {
+  return {.saved_bytes = SavedOf(none, shape) - SavedOf(all, shape),
+          .saved_gradient_bytes = none.saved_gradient_bytes - all.saved_gradient_bytes,
+          .again = std::max<int64_t>(0, BackwardOf(all, shape) - BackwardOf(none, shape)),
+          .again_whole = std::max<int64_t>(0, all.backward - none.backward),
+          .again_input = std::max<int64_t>(0, all.backward_input - none.backward_input)};
+}
+
+// The runs of the layers from `begin` to `end`, which are stage `stage`.
+std::vector<RecomputedRun> RunsOfStage(const BoundInputs& in, int stage, int32_t begin, int32_t end) {
+  std::vector<RecomputedRun> runs;
+  const auto change = [&](int32_t from, int32_t to, int64_t* workspace) {
+    const LayerCosts all = in.recomputed->CostsOf(from, to, IsSharded(in));
+    *workspace = in.workspace_as_planned ? WorkspaceOf(all, in.shape) : 0;
+    return ChangeOf(in.profile.CostsOf(from, to, IsSharded(in)), all, in.shape);
+  };
+  for (const RunCosts& run : in.profile.runs) {
+    const int32_t from = std::max(begin, run.run.first), to = std::min(end, run.run.first + run.run.layers);
+    if (from >= to) continue;
+    RecomputedRun& made = runs.emplace_back(RecomputedRun{.stage = stage, .layers = to - from});
+    made.change = change(from, to, &made.workspace_bytes);
   }
-  for (const auto& [stage, count] : moment.saved_gradients) bytes.others += count * stages[stage].saved_gradient_bytes;
+  if (runs.size() < 2) return runs;
+  // Joined runs may free more and take less than each of them. The first run counts the difference, so that no number
+  // of first layers frees more or takes less than the sum of their runs.
+  int64_t unused = 0;
+  Recomputed joined = change(begin, end, &unused);
+  for (const RecomputedRun& run : runs) {
+    for (const auto field : kFreed) joined.*field -= run.change.*field;
+    for (const auto field : kAgain) joined.*field -= run.change.*field;
+  }
+  for (const auto field : kFreed) runs[0].change.*field += std::max<int64_t>(0, joined.*field);
+  for (const auto field : kAgain) {
+    int64_t less = std::max<int64_t>(0, -(joined.*field));
+    for (RecomputedRun& run : runs) {
+      const int64_t taken = std::min(less, run.change.*field);
+      run.change.*field -= taken;
+      less -= taken;
+    }
+  }
+  return runs;
+}
+
+// For each pipe rank, the runs in the order of their layers, in which the rank recomputes them. Empty if the plan
+// leaves no choice.
+std::vector<std::vector<RecomputedRun>> RecomputedRunsOf(const BoundInputs& in) {
+  const ScheduleShape& shape = in.shape;
+  std::vector<std::vector<RecomputedRun>> runs(shape.held.size());
+  // With more than two lanes, a rank's layers may also be recomputed because other ranks of their stages need it.
+  if (in.recomputed == nullptr || shape.placement.size() > 2) return runs;
+  int32_t begin = 0;
+  for (int s = 0; s < shape.stages; ++s) {
+    std::vector<RecomputedRun> of_stage = RunsOfStage(in, s, begin, begin + in.layers_per_stage[s]);
+    for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
+      std::vector<RecomputedRun>& of_rank = runs[shape.placement[lane][s]];
+      for (RecomputedRun& run : of_stage) run.microbatches = shape.microbatches[lane];
+      of_rank.insert(of_rank.end(), of_stage.begin(), of_stage.end());
+    }
+    begin += in.layers_per_stage[s];
+  }
+  return runs;
+}
+
+// What a rank needs at least, and how many of its first layers it must recompute, in fractions of layers.
+struct RankMemory {
+  int64_t bytes = 0;
+  double layers = 0;
+  // What a recomputed layer frees at the moment for which most of them are needed, on average.
+  int64_t freed = 0;
+};
+
+int64_t CountOf(const std::vector<std::pair<int, int64_t>>& held, int stage) {
+  for (const auto& [of_stage, count] : held) {
+    if (of_stage == stage) return count;
+  }
+  return 0;
+}
+
+// What a rank holds at the moment of weights that were gathered for a forward, and are kept for its backward.
+int64_t GatheredAt(const BoundInputs& in, const ScheduleShape::Held& moment, const std::vector<LayerCosts>& stages) {
+  const bool keeps = in.workspace_as_planned && in.plan.zero().stage() >= 3 && ReplicasThatShare(in.plan) > 1 &&
+                     in.plan.zero().reshard() == Zero::AFTER_BACKWARD;
+  if (!keeps) return 0;
+  int64_t bytes = 0;
+  for (const auto& [stage, count] : moment.saved) {
+    if (count == 0) continue;
+    // The backward of an embedding needs no weights.
+    const int64_t first = stage == 0 ? in.profile.CostsOf(0, 1, IsSharded(in)).parameter_bytes : 0;
+    bytes += std::max<int64_t>(0, stages[stage].parameter_bytes - first);
+  }
   return bytes;
 }
 
-// What a rank needs at least, and the least share of its layers that it must recompute.
-struct RankMemory {
-  int64_t bytes = 0;
-  double share = 0;
-};
-
-// `stages` recompute nothing and `recomputed` everything that can be; both are the same if the plan leaves no choice.
-RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<ScheduleShape::Held>& held,
-                    const std::vector<LayerCosts>& stages, const std::vector<LayerCosts>& recomputed) {
-  RankMemory memory{.bytes = states};
-  int64_t most = states;
-  for (const ScheduleShape::Held& moment : held) {
-    const MomentBytes none = BytesOf(in, moment, stages), all = BytesOf(in, moment, recomputed);
-    most = std::max(most, states + none.kept + none.others);
-    memory.bytes = std::max(memory.bytes, states + std::min(none.kept + none.others, all.kept + all.others));
-    // If something is recomputed, the workspace is that of recomputing; only what is kept shrinks with the share.
-    const int64_t over = states + all.others + none.kept - in.capacity;
-    if (over > 0 && none.kept > all.kept) {
-      memory.share = std::max(memory.share, static_cast<double>(over) / static_cast<double>(none.kept - all.kept));
-    }
+// What the rank needs at the moment, and how many of its first layers it must recompute for that. `stages` recompute
+// nothing; `runs` are those of the rank.
+RankMemory MemoryAt(const BoundInputs& in, const ScheduleShape::Held& moment, int64_t states,
+                    const std::vector<LayerCosts>& stages, const std::vector<RecomputedRun>& runs) {
+  const bool keeps = in.plan.offload().activation_layers() == 0;
+  int64_t kept = states + GatheredAt(in, moment, stages);
+  for (const auto& [stage, count] : moment.saved) kept += keeps ? count * SavedOf(stages[stage], in.shape) : 0;
+  for (const auto& [stage, count] : moment.saved_gradients) kept += count * stages[stage].saved_gradient_bytes;
+  int64_t workspace = in.workspace_as_planned ? WorkspaceOf(stages[moment.stage], in.shape) : 0;
+  RankMemory memory{.bytes = kept + workspace};
+  bool fits = memory.bytes <= in.capacity;
+  int64_t all_layers = 0, all_freed = 0;
+  for (const RecomputedRun& run : runs) {
+    if (run.stage == moment.stage) workspace = std::max(workspace, run.workspace_bytes);
+    const int64_t freed = (keeps ? CountOf(moment.saved, run.stage) * run.change.saved_bytes : 0) +
+                          CountOf(moment.saved_gradients, run.stage) * run.change.saved_gradient_bytes;
+    const int64_t over = kept + workspace - in.capacity;
+    kept -= freed;
+    all_layers += run.layers;
+    all_freed += freed;
+    memory.bytes = std::min(memory.bytes, kept + workspace);
+    if (fits) continue;
+    fits = freed >= over;
+    memory.layers += run.layers * (fits ? static_cast<double>(over) / static_cast<double>(freed) : 1.0);
   }
-  memory.share = most <= in.capacity ? 0 : std::min(memory.share, 1.0);
+  memory.freed = all_freed / std::max<int64_t>(1, all_layers);
   return memory;
+}
+
+RankMemory MemoryOf(const BoundInputs& in, int64_t states, const std::vector<ScheduleShape::Held>& held,
+                    const std::vector<LayerCosts>& stages, const std::vector<RecomputedRun>& runs) {
+  RankMemory memory{.bytes = states};
+  for (const ScheduleShape::Held& moment : held) {
+    const RankMemory at = MemoryAt(in, moment, states, stages, runs);
+    memory.bytes = std::max(memory.bytes, at.bytes);
+    if (at.layers > memory.layers || memory.freed == 0) memory.freed = at.freed;
+    memory.layers = std::max(memory.layers, at.layers);
+  }
+  return memory;
+}
+
+// Calls visit(run, share) for each run of which a rank recomputes a share, if it recomputes its first `layers`.
+template <typename Visit>
+void ForEachRecomputed(const std::vector<RecomputedRun>& runs, double layers, const Visit& visit) {
+  for (const RecomputedRun& run : runs) {
+    if (layers <= 0) return;
+    visit(run, std::min(1.0, layers / run.layers));
+    layers -= run.layers;
+  }
 }
 
 }  // namespace
@@ -170,6 +304,7 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
   shape.microbatches.resize(schedule.lanes);
   for (const std::vector<Slot>& order : schedule.order) {
     std::vector<ScheduleShape::Held>& held = shape.held.emplace_back();
+    std::map<int, int64_t>& paired = shape.paired_forwards.emplace_back();
     std::map<int, int64_t> saved, gradients;
     // All pairs, and the most so far.
     int64_t pairs = 0, most = 0;
@@ -177,6 +312,7 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
       if (slot.kind == SlotKind::kForward) {
         saved[slot.stage] += slot.width;
         pairs += slot.width;
+        if (slot.paired) ++paired[slot.stage];
         if (slot.stage == 0) shape.microbatches[slot.lane] += slot.width;
         continue;
       }
@@ -216,8 +352,8 @@ PlanBound BoundOf(const BoundInputs& in) {
   const int zero = in.plan.zero().stage();
   const double reduced = MessageShare(in.plan);
   std::vector<RankLoad> ranks(shape.held.size());
-  const std::vector<LayerCosts> stages = StagesOf(in, in.profile);
-  const std::vector<LayerCosts> recomputed = in.recomputed == nullptr ? stages : StagesOf(in, *in.recomputed);
+  const std::vector<LayerCosts> stages = StagesOf(in);
+  const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in);
   // Ranks and stages of earlier lanes. Lanes that put a stage on the same rank share its states.
   std::set<std::pair<int, int>> placed;
   for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
@@ -236,7 +372,8 @@ PlanBound BoundOf(const BoundInputs& in) {
         ++load.stages;
         load.least_step += LeastStep(in, costs);
         load.step += Divided(costs.step, group, zero >= 1);
-        load.states += Divided(costs.parameter_bytes, group, zero >= 3);
+        const bool whole = in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER;
+        load.states += Divided(costs.parameter_bytes, group, zero >= 3 && !whole);
         if (!in.plan.offload().optimizer()) load.states += Divided(costs.optimizer_bytes, group, zero >= 1);
         const int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
         load.gradients += gradients;
@@ -244,20 +381,21 @@ PlanBound BoundOf(const BoundInputs& in) {
       }
       if (microbatches == 0) continue;
       const auto passes = static_cast<double>(microbatches);
-      const double gathers = in.plan.zero().reshard() == Zero::AFTER_FORWARD ? 2 : 1;
       const bool gathered = zero >= 3 && group == data && in.plan.zero().reshard() <= Zero::AFTER_BACKWARD;
       if (gathered) {
-        load.gathered += passes * gathers * in.gathered_share * static_cast<double>(costs.parameter_bytes);
+        load.gathered += passes * in.gathered_share * static_cast<double>(GatheredBytes(in, s, costs));
       }
       if (zero >= 2 && group == data) load.scattered += passes * static_cast<double>(costs.gradient_bytes) * reduced;
       load.fill = std::min(load.fill, fill);
       load.drain = std::min(load.drain, drain);
       load.work += microbatches * (costs.forward + BackwardOf(costs, shape));
-      load.again += microbatches * (BackwardOf(recomputed[s], shape) - BackwardOf(costs, shape));
       if (shape.split_backward) load.weight_halves += microbatches * costs.backward_weight;
       fill += costs.forward;
       drain += InputOf(costs, shape);
     }
+  }
+  for (size_t p = 0; p < ranks.size() && StagesHaveCollectives(in.plan); ++p) {
+    for (const auto& [stage, count] : shape.paired_forwards[p]) ranks[p].work -= count * stages[stage].forward;
   }
   for (RankLoad& load : ranks) {
     const LayerCosts& shared = in.profile.saved_by_joining;
@@ -273,53 +411,62 @@ PlanBound BoundOf(const BoundInputs& in) {
   PlanBound bound;
   int64_t least = 0, flow = 0, sync = 0;
   const int first = shape.placement[0][0];
-  const double ps_per_byte = in.network.sum_ps_per_byte;
   const int64_t end = EndOfStep(in, stages[0], ranks[first].least_step);
-  bound.recomputed_share.resize(in.recomputed == nullptr ? 0 : ranks.size());
+  bound.recomputed_layers.resize(in.recomputed == nullptr ? 0 : ranks.size());
+  bound.bytes_of_layer.resize(bound.recomputed_layers.size());
   for (size_t p = 0; p < ranks.size(); ++p) {
     const RankLoad& load = ranks[p];
     if (load.fill == kFar) continue;
-    const RankMemory memory = MemoryOf(in, load.states, shape.held[p], stages, recomputed);
-    const double share = memory.share;
-    const int64_t again = static_cast<int64_t>(share * static_cast<double>(load.again));
-    if (in.recomputed != nullptr) bound.recomputed_share[p] = share;
+    const RankMemory memory = MemoryOf(in, load.states, shape.held[p], stages, runs[p]);
+    double again = 0;
+    ForEachRecomputed(runs[p], memory.layers, [&](const RecomputedRun& run, double share) {
+      again += share * static_cast<double>(run.microbatches) * static_cast<double>(run.change.again);
+    });
+    if (in.recomputed != nullptr) {
+      bound.recomputed_layers[p] = memory.layers;
+      bound.bytes_of_layer[p] = memory.freed;
+    }
     bound.least_bytes = std::max(bound.least_bytes, memory.bytes);
-    const int64_t work = load.work + again;
+    const int64_t work = load.work + static_cast<int64_t>(again);
     const int64_t through = load.fill + work - load.weight_halves + load.drain;
-    const auto streams = static_cast<int64_t>(ps_per_byte / 2 * std::max(load.gathered, load.scattered));
+    const double gathers = in.network.gather_ps_per_byte * load.gathered;
+    const double scatters = in.network.scatter_ps_per_byte * load.scattered;
+    const auto streams = static_cast<int64_t>(std::max(gathers, scatters));
     least = std::max({least, through + end, work + load.least_step, streams});
-    const auto exposed = static_cast<int64_t>(kExposedShare * ps_per_byte / 2 * (load.gathered + load.scattered));
+    const auto exposed = static_cast<int64_t>(kExposedShare * (gathers + scatters));
     flow = std::max({flow, through + load.step + exposed, load.fill + work + load.step + exposed, streams});
-    if (zero <= 1) sync = std::max(sync, static_cast<int64_t>(ps_per_byte * static_cast<double>(load.gradients)));
+    // With ZeRO 1, gradients are scattered and weights, which the network moves like gradients, are gathered.
+    const double sum =
+        zero == 1 ? in.network.scatter_ps_per_byte + in.network.gather_ps_per_byte : in.network.sum_ps_per_byte;
+    if (zero <= 1) sync = std::max(sync, static_cast<int64_t>(sum * static_cast<double>(load.gradients)));
   }
   bound.least_seconds = ToSeconds(Time{least});
   bound.estimated_seconds = ToSeconds(Time{flow + sync});
   return bound;
 }
 
-bool PlanBound::recomputes() const {
-  return std::any_of(recomputed_share.begin(), recomputed_share.end(), [](double share) { return share > 0; });
-}
-
 absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedule, int microbatches, PlanBound* bound) {
-  const std::vector<LayerCosts> stages = StagesOf(in, in.profile);
-  const std::vector<LayerCosts> recomputed = in.recomputed == nullptr ? stages : StagesOf(in, *in.recomputed);
+  const std::vector<LayerCosts> stages = StagesOf(in);
+  const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in);
   std::vector<StageCosts> costs;
-  int64_t step = 0;
   for (int s = 0; s < in.shape.stages; ++s) {
-    // A stage of several lanes may be recomputed on one of its ranks only.
-    double share = bound->recomputed_share.empty() ? 0 : 1;
-    for (const std::vector<int>& lane : in.shape.placement) {
-      if (!bound->recomputed_share.empty()) share = std::min(share, bound->recomputed_share[lane[s]]);
+    // By how much backwards take longer. A stage of several lanes may be recomputed on one of its ranks only.
+    double whole = in.recomputed == nullptr ? 0 : std::numeric_limits<double>::max(), input = whole;
+    for (size_t lane = 0; in.recomputed != nullptr && lane < in.shape.placement.size(); ++lane) {
+      const int rank = in.shape.placement[lane][s];
+      double whole_here = 0, input_here = 0;
+      ForEachRecomputed(runs[rank], bound->recomputed_layers[rank], [&](const RecomputedRun& run, double share) {
+        if (run.stage != s) return;
+        whole_here += share * static_cast<double>(run.change.again_whole);
+        input_here += share * static_cast<double>(run.change.again_input);
+      });
+      whole = std::min(whole, whole_here);
+      input = std::min(input, input_here);
     }
-    const auto between = [&](int64_t none, int64_t all) {
-      return none + static_cast<int64_t>(share * static_cast<double>(std::max<int64_t>(0, all - none)));
-    };
-    const LayerCosts &none = stages[s], &all = recomputed[s];
-    costs.push_back({none.forward, between(none.backward, all.backward),
-                     between(none.backward_input, all.backward_input), none.backward_weight});
-    if (s == 0) step = LeastStep(in, none);
+    costs.push_back({stages[s].forward, stages[s].backward + static_cast<int64_t>(whole),
+                     stages[s].backward_input + static_cast<int64_t>(input), stages[s].backward_weight});
   }
+  const int64_t step = LeastStep(in, stages[0]);
   const int64_t p2p = std::min(in.network.forward_message, in.network.backward_message);
   absl::StatusOr<ScheduleTiming> timing = TimeSchedule(schedule, microbatches, std::move(costs), p2p);
   if (!timing.ok()) return timing.status();

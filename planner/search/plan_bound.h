@@ -3,6 +3,7 @@
 #define WEFT_PLANNER_SEARCH_PLAN_BOUND_H_
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -13,25 +14,27 @@
 
 namespace weft::planner {
 
-// What bounds need to know about a schedule, whose lists may be long.
+// Facts about a schedule that bounds need. They are much shorter than the schedule's lists.
 struct ScheduleShape {
   int stages = 0;
   // placement[lane][stage] = pipe rank.
   std::vector<std::vector<int>> placement;
   // microbatches[lane] = number of microbatches that run through the lane.
   std::vector<int64_t> microbatches = {};
-  // What a rank holds while it runs a backward, or the input half of one, of `stage`.
+  // The microbatches that a rank holds while it runs a backward of `stage`, or the input half of one.
   struct Held {
     int stage = 0;
-    // (stage, number of microbatches): whose activations are kept, and whose input half has begun and whose weight half
-    // has not ended.
+    // Pairs (stage, number of microbatches). `saved` counts the microbatches whose activations are kept.
+    // `saved_gradients` counts those whose input half has begun and whose weight half has not ended.
     std::vector<std::pair<int, int64_t>> saved;
     std::vector<std::pair<int, int64_t>> saved_gradients;
 
     friend bool operator==(const Held&, const Held&) = default;
   };
-  // By pipe rank: some of the moments at which it holds most, at most kMaxMoments.
+  // By pipe rank: the moments at which the rank holds the most microbatches, at most kMaxMoments of them.
   std::vector<std::vector<Held>> held = {};
+  // By pipe rank: (stage, number of its forwards that run as one action with a backward).
+  std::vector<std::map<int, int64_t>> paired_forwards = {};
   bool split_backward = false;
   bool whole_backward = false;
 };
@@ -45,13 +48,16 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
 struct PlanBound {
   // No simulation of the plan has a shorter iteration.
   double least_seconds = 0;
-  // What the simulation is expected to give.
+  // Estimate of the simulated iteration.
   double estimated_seconds = 0;
   // Device bytes that the fullest rank takes at least.
   int64_t least_bytes = 0;
-  // For a plan with recompute FIT: the least share of its layers that each pipe rank must recompute.
-  std::vector<double> recomputed_share;
-  bool recomputes() const;
+  // From profiles of a larger microbatch (profile_store.h): the plan's own give a bound that is not lower.
+  bool is_loose = false;
+  // For a plan with recompute FIT: how many of its first layers each pipe rank must recompute at least, in fractions of
+  // layers, and about how many bytes each of them frees at the rank's fullest moment.
+  std::vector<double> recomputed_layers;
+  std::vector<int64_t> bytes_of_layer;
 };
 
 // Times on an idle network.
@@ -59,12 +65,14 @@ struct NetworkTimes {
   // Picoseconds of the fastest message between two stages, forward and back; 0 = messages take no time.
   int64_t forward_message = 0;
   int64_t backward_message = 0;
-  // Picoseconds for each further byte of a long all-reduce over all replicas; half of that for an all-gather or a
-  // reduce-scatter.
+  // Picoseconds for each further byte of a long all-reduce over all replicas, and of a long all-gather and a long
+  // reduce-scatter. Bytes are those of the whole buffer; 0 = they take no time.
   double sum_ps_per_byte = 0;
+  double gather_ps_per_byte = 0;
+  double scatter_ps_per_byte = 0;
 };
 
-// Replicas that share one copy of what plan.zero shards.
+// Returns the number of replicas over which plan.zero shards.
 int64_t ReplicasThatShare(const Plan& plan);
 
 struct BoundInputs {
@@ -74,16 +82,14 @@ struct BoundInputs {
   const ScheduleShape& shape;
   // Layers of each stage.
   const std::vector<int32_t>& layers_per_stage;
-  // With its precision filled in.
+  // Its precision is filled in.
   const Plan& plan;
   NetworkTimes network = {};
-  // Gradients of a stage are summed only after its last backward (ZeRO 0 and 1).
+  // True if gradients of a stage are summed only after its last backward (ZeRO 0 and 1).
   bool sums_after_backward = false;
-  // A backward has the workspace of the program; frameworks may need less.
+  // True if a backward has the workspace of the program; frameworks may need less.
   bool workspace_as_planned = true;
-  // A backward keeps the whole gradients of two layers, which wait for their reduce-scatter (ZeRO 2 and 3).
-  bool whole_gradients = false;
-  // Bytes that gathers of weights move, relative to the weights' own.
+  // Bytes that gathers of weights move, divided by the bytes of the weights.
   double gathered_share = 1;
   // Bandwidth of the device's memory; 0 = unknown.
   double memory_bytes_per_second = 0;
@@ -98,13 +104,15 @@ struct BoundInputs {
 //
 // bounds an iteration from below. Fill: the forwards of one microbatch on the stages before those of p. Work: all
 // forwards and backwards of p, less the weight halves of its backwards, which may run after the drain. Drain: the
-// backwards of one microbatch, or their input halves, on the stages before those of p. Then the rank of stage 0 updates
-// its weights, without which its next forward cannot start; if gradients are summed after the backward, those of stage
-// 0 come before that. The work with all halves plus step(p) bounds it too, and so does the time of each communicator
-// with ZeRO 2 and 3: all gathers of weights, and all reduce-scatters of gradients, which run one after the other.
+// backwards of one microbatch, or their input halves, on the stages before those of p. A forward that runs as one
+// action with a backward may compute while the backward waits for collectives, so only the backward counts, unless
+// stages have no collectives. Step: the rank of stage 0 updates its weights before its next forward starts. If
+// gradients are summed after the backward, step(0) includes the sum of the gradients of stage 0. There are two other
+// lower bounds: the work with all halves plus step(p), and, with ZeRO 2 and 3, the time of each communicator. All
+// gathers of weights run one after the other, and so do all reduce-scatters of gradients.
 //
 // The memory of a rank is its states, and the activations and the workspace of a moment in which it runs a backward. If
-// recompute is FIT, each rank recomputes the share of its layers that makes it fit; layers count as if they could be
+// recompute is FIT, each rank recomputes its first layers, as few as make it fit; layers count as if they could be
 // recomputed in part, so the time remains a lower bound.
 PlanBound BoundOf(const BoundInputs& inputs);
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kForward = 1'000'000, kBackward = 2'000'000, kGiB = int64_t{1} << 30;
 
-// `layers` equal layers, and nothing else.
+// Returns the profile of a model of `layers` equal layers, and nothing else.
 BlockProfile Layers(int32_t layers) {
   const LayerCosts layer = {.forward = kForward,
                             .backward = kBackward,
@@ -83,7 +83,7 @@ TEST(PlanBound, Is1F1BsClosedForm) {
 }
 
 TEST(PlanBound, IsInterleavedsClosedForm) {
-  // P - 1 stages of fill and drain, each a half of a rank's work on a microbatch.
+  // Fill and drain cross P - 1 stages. A stage is half of a rank's work on a microbatch.
   const double seconds = (2 * 16 + 3) * (kForward + kBackward) * 1e-12;
   EXPECT_DOUBLE_EQ(BoundFor("interleaved", 4, 16, 2).bound.least_seconds, seconds);
   EXPECT_DOUBLE_EQ(BoundFor("interleaved", 4, 16, 2).tight_seconds, seconds);
@@ -101,7 +101,7 @@ TEST(PlanBound, TightBoundsAreNeverLower) {
     if (!schedule.ok() || schedule->message_driven || schedule->asynchrony) continue;
     const Bounded bounded = BoundFor(std::string(entry.name), 4, 8);
     EXPECT_GE(bounded.tight_seconds, bounded.bound.least_seconds) << entry.name;
-    // Eight microbatches of all stages on four ranks.
+    // Each of four ranks runs its share of all stages for eight microbatches.
     EXPECT_GE(bounded.bound.least_seconds, 8 * schedule->stages / 4 * (kForward + kBackward) * 1e-12 * 0.999)
         << entry.name;
   }
@@ -126,16 +126,124 @@ TEST(PlanBound, LanesShareTheStatesOfAStageOnOneRank) {
 TEST(PlanBound, RecomputesTheShareThatDoesNotFit) {
   const std::string fit = "recompute { mode: FIT }";
   const Bounded roomy = BoundFor("1f1b", 4, 8, 0, fit);
-  EXPECT_FALSE(roomy.bound.recomputes());
+  EXPECT_THAT(roomy.bound.recomputed_layers, testing::Each(0));
   // The first rank needs 22.25 GiB. With 20.25 GiB, half of what its four microbatches keep must go.
   const Bounded tight = BoundFor("1f1b", 4, 8, 0, fit, 0, 20 * kGiB + kGiB / 4);
-  EXPECT_TRUE(tight.bound.recomputes());
-  EXPECT_DOUBLE_EQ(tight.bound.recomputed_share[0], 0.5);
-  EXPECT_DOUBLE_EQ(tight.bound.recomputed_share[3], 0);
+  EXPECT_DOUBLE_EQ(tight.bound.recomputed_layers[0], 0.5);
+  EXPECT_DOUBLE_EQ(tight.bound.recomputed_layers[3], 0);
   // The last backwards of the first rank, which nothing hides, take longer.
   EXPECT_GT(tight.tight_seconds, roomy.tight_seconds);
   // 18.25 GiB are needed in any case.
   EXPECT_EQ(tight.bound.least_bytes, 18 * kGiB + kGiB / 4);
+}
+
+// A forward may compute while the backward of its pair waits for collectives.
+TEST(PlanBound, PairsMayOverlapIfStagesHaveCollectives) {
+  const Bounded alone = BoundFor("dualpipe", 4, 16);
+  // On each rank, eight microbatches run through each of two stages.
+  EXPECT_GE(alone.bound.least_seconds, 16 * (kForward + kBackward) * 1e-12);
+  const Bounded waits =
+      BoundFor("dualpipe", 4, 16, 0, "mesh { axes { name: 'x' size: 2 } axes { name: 'pipe' size: 4 } }");
+  EXPECT_LT(waits.bound.least_seconds, 16 * (kForward + kBackward) * 1e-12);
+  EXPECT_GE(waits.bound.least_seconds, 16 * kBackward * 1e-12);
+}
+
+// The weights of the first layer, an embedding, are gathered for its forwards alone.
+TEST(PlanBound, TheFirstLayersWeightsAreGatheredOnce) {
+  const PipelineSchedule schedule = Build("1f1b", 1, 4);
+  const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
+  BlockProfile profile = Layers(3);
+  profile.runs[0].run = {1, 2};
+  profile.runs.insert(profile.runs.begin(), RunCosts{.run = {0, 1}, .first = {.parameter_bytes = 10 * kGiB}});
+  const std::vector<int32_t> cut = {3};
+  const auto seconds = [&](const std::string& zero) {
+    const Plan plan = Parse<Plan>("mesh { axes { name: 'data' size: 2 } } " + zero);
+    return BoundOf({.profile = profile,
+                    .shape = shape,
+                    .layers_per_stage = cut,
+                    .plan = plan,
+                    .network = {.gather_ps_per_byte = 1},
+                    .capacity = 1000 * kGiB})
+        .least_seconds;
+  };
+  // Four microbatches, two blocks of 2 GiB.
+  EXPECT_DOUBLE_EQ(seconds("zero { stage: 3 }"), 4 * (10 + 2 * 4) * kGiB * 1e-12);
+  EXPECT_DOUBLE_EQ(seconds("zero { stage: 3 reshard: AFTER_BACKWARD }"), 4 * (10 + 4) * kGiB * 1e-12);
+}
+
+// ZeRO 1 scatters what replicas with whole states sum.
+TEST(PlanBound, EachCollectiveHasItsOwnTime) {
+  const PipelineSchedule schedule = Build("1f1b", 1, 4);
+  const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
+  const BlockProfile profile = Layers(1);
+  const std::vector<int32_t> cut = {1};
+  const auto seconds = [&](const std::string& zero, const NetworkTimes& network) {
+    const Plan plan =
+        Parse<Plan>("mesh { axes { name: 'data' size: 2 } } precision { grads: FP32 reduce: FP32 } " + zero);
+    return BoundOf({.profile = profile,
+                    .shape = shape,
+                    .layers_per_stage = cut,
+                    .plan = plan,
+                    .network = network,
+                    .sums_after_backward = true,
+                    .capacity = 1000 * kGiB})
+        .least_seconds;
+  };
+  for (const auto& [zero, network] : {std::pair<std::string, NetworkTimes>{"", {.sum_ps_per_byte = 1}},
+                                      {"zero { stage: 1 }", {.scatter_ps_per_byte = 1}}}) {
+    EXPECT_DOUBLE_EQ(seconds(zero, network) - seconds(zero, {}), 4 * kGiB * 1e-12) << zero;
+  }
+  EXPECT_DOUBLE_EQ(seconds("zero { stage: 1 }", {.sum_ps_per_byte = 1}), seconds("zero { stage: 1 }", {}));
+}
+
+// The first rank of an interleaved schedule holds more microbatches of its first layer than of its last one.
+TEST(PlanBound, TheFirstLayersFreeMost) {
+  const std::string fit = "recompute { mode: FIT }";
+  const ScheduleShape shape = ShapeOf(Build("interleaved", 2, 8, 2), /*frees_between_halves=*/false);
+  int64_t most = 0, of_first = 0;
+  for (const ScheduleShape::Held& moment : shape.held[0]) {
+    int64_t all = 0;
+    for (const auto& [stage, count] : moment.saved) all += count;
+    if (all <= most) continue;
+    most = all;
+    of_first = moment.saved[0].second;
+  }
+  ASSERT_GT(2 * of_first, most);
+  // Two layers' states, the activations and the workspace of a backward; all that the first layer keeps is too much.
+  const int64_t needed = 36 * kGiB + most * kGiB + kGiB / 4;
+  const Bounded none = BoundFor("interleaved", 2, 8, 2, fit, 0, needed);
+  EXPECT_DOUBLE_EQ(none.bound.recomputed_layers[0], 0);
+  const Bounded one = BoundFor("interleaved", 2, 8, 2, fit, 0, needed - of_first * kGiB);
+  EXPECT_DOUBLE_EQ(one.bound.recomputed_layers[0], 1);
+}
+
+// Nothing but what a schedule's own backwards keep is counted: a schedule with halves alone has no whole backwards.
+TEST(PlanBound, TheBytesOfOneFormGoTogether) {
+  const PipelineSchedule schedule = Build("zb-h1", 4, 8);
+  const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
+  BlockProfile profile = Layers(4);
+  const std::vector<int32_t> cut(4, 1);
+  const Plan plan = Parse<Plan>("recompute { mode: FIT }");
+  const auto bound = [&](int64_t half, int64_t gradients, int64_t capacity) {
+    BlockProfile recomputed = profile;
+    for (LayerCosts* costs : {&recomputed.runs[0].first, &recomputed.runs[0].further}) {
+      costs->half_saved_bytes = half;
+      costs->saved_gradient_bytes = gradients;
+      costs->backward_input += kForward;
+    }
+    return BoundOf({.profile = profile,
+                    .recomputed = &recomputed,
+                    .shape = shape,
+                    .layers_per_stage = cut,
+                    .plan = plan,
+                    .capacity = capacity});
+  };
+  const int64_t needed = bound(kGiB, kGiB / 2, 0).least_bytes;
+  // What recomputing keeps more between the halves is not needed by a plan that fits with a little less.
+  EXPECT_NEAR(bound(0, kGiB, needed - kGiB / 8).recomputed_layers[0],
+              bound(0, kGiB / 2, needed - kGiB / 8).recomputed_layers[0], 0.05);
+  profile.runs[0].first.saved_bytes = profile.runs[0].further.saved_bytes = 0;
+  EXPECT_EQ(bound(kGiB, kGiB / 2, 0).least_bytes, needed);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ std::string Certificate(const PlanReport& report) {
       report.complete() ? "" : "; the search was stopped early");
 }
 
-// How a popular kind of plan compares with the best plan, or why it is not among the plans.
+// Says how a popular kind of plan compares with the best plan, or why no plan of the kind was simulated.
 std::string PopularLine(const PopularRun& run, int64_t capacity) {
   if (run.iteration_seconds() > 0) {
     const std::string slower =
@@ -43,7 +43,7 @@ std::string PopularLine(const PopularRun& run, int64_t capacity) {
   return absl::StrCat(run.kind(), run.device_bytes() > 0 ? ": was not tried" : ": refused");
 }
 
-// What the first plan's iteration consists of.
+// Says what the first plan's iteration consists of.
 std::string Limits(const PlannedRun& run) {
   const double compute = run.limits().costed_seconds() / run.iteration_seconds();
   const double sends = run.limits().communication_seconds() / run.iteration_seconds();
@@ -68,7 +68,7 @@ std::string TimeOrMisfit(const ChangedRun& run) {
                                      : absl::StrCat("does not fit (", BytesText(run.device_bytes()), ")");
 }
 
-// How the user's plan compares with the first one, and what to change.
+// Compares the user's plan with the first one, and says what to change.
 std::string ChangesText(const ChangesReport& changes, double best) {
   const ChangedRun& start = changes.start();
   std::string text = absl::StrCat("Your plan: ", TimeOrMisfit(start));
@@ -95,7 +95,7 @@ std::string NameOfFigure(absl::string_view figure) {
   return "device memory";
 }
 
-// How wrong the cluster's figures may be.
+// Says how wrong the cluster's figures may be.
 std::string SensitivityText(const PlanReport& report) {
   std::string text, safe;
   for (const FigureSensitivity& of : report.sensitivities()) {
@@ -124,20 +124,24 @@ std::string CostText(const PlanReport& report, const FrontRun& run) {
   return SecondsText(run.cost());
 }
 
+// The unit of tokens_per_cost.
+absl::string_view TokensPer(const PlanReport& report) {
+  if (report.objective() == "dollars") return "tokens/dollar";
+  if (report.objective() == "energy") return "tokens/J";
+  return report.objective() == "goodput" ? "useful tokens/s" : "tokens/s";
+}
+
 // The best plan for each number of devices or memory limit.
 std::string FrontText(const PlanReport& report) {
-  const absl::string_view per = report.objective() == "dollars"  ? "tokens/dollar"
-                                : report.objective() == "energy" ? "tokens/J"
-                                                                 : "tokens/s";
-  std::string text = absl::StrFormat("  %8s  %10s  %10s  %14s  %13s  %6s  %s\n", "devices", "memory", "iteration",
-                                     report.objective(), per, "gap", "plan");
+  std::string text = absl::StrFormat("  %8s  %10s  %10s  %14s  %15s  %6s  %s\n", "devices", "memory", "iteration",
+                                     report.objective(), TokensPer(report), "gap", "plan");
   for (const FrontRun& point : report.front()) {
     absl::StrAppendFormat(&text, "  %8d  %10s  ", point.devices(), BytesText(point.capacity_bytes()));
     if (!point.has_run()) {
       absl::StrAppend(&text, "no plan: ", point.refusal(), "\n");
       continue;
     }
-    absl::StrAppendFormat(&text, "%10s  %14s  %13s  %4.1f %%  %s\n", SecondsText(point.run().iteration_seconds()),
+    absl::StrAppendFormat(&text, "%10s  %14s  %15s  %4.1f %%  %s\n", SecondsText(point.run().iteration_seconds()),
                           CostText(report, point), CountText(point.tokens_per_cost()), 100 * point.gap(),
                           point.run().settings());
   }
@@ -201,7 +205,10 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
     figure->set_upper(of.upper);
     figure->set_upper_settings(settings(of.upper, of.upper_plan));
   }
-  if (result.larger) *report.mutable_larger() = PlannedRunOf(*result.larger, best);
+  if (result.larger) {
+    *report.mutable_larger() = PlannedRunOf(*result.larger, best);
+    report.set_larger_memory_bytes(result.larger->device_bytes + cluster.device().reserved_bytes());
+  }
   if (result.changes) {
     ChangesReport* changes = report.mutable_changes();
     *changes->mutable_start() = ChangedRunOf(result.changes->start);
@@ -230,6 +237,14 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
   const FrontPoint& best = front.points[front.best];
   PlanReport report = ReportOf(model, cluster, options_of(best), best.result);
   report.set_objective(objective.name);
+  if (objective.name != "time") {
+    for (int i = 0; i < report.plans_size(); ++i) {
+      const FoundPlan& plan = best.result.plans[i];
+      const absl::StatusOr<double> cost = objective.cost(model, cluster, options_of(best), plan);
+      if (!cost.ok()) continue;
+      report.mutable_plans(i)->set_tokens_per_cost(static_cast<double>(plan.report.tokens_per_step()) / *cost);
+    }
+  }
   for (const FrontPoint& point : front.points) {
     FrontRun* run = report.add_front();
     run->set_devices(point.devices);
@@ -258,17 +273,20 @@ std::string PlanReportText(const PlanReport& report) {
     absl::StrAppend(&text, FrontText(report), "The plans of the search with the lowest cost (", report.objective(),
                     "):\n");
   }
+  const bool costs = !report.objective().empty() && report.objective() != "time";
+  const auto cost_column = [&](const std::string& cell) { return costs ? absl::StrFormat("%15s  ", cell) : ""; };
   if (report.plans_size() > 0) {
-    absl::StrAppendFormat(&text, "  %2s  %10s  %8s  %6s  %6s  %9s  %s\n", "", "iteration", "tokens/s", "MFU", "idle",
-                          "memory", "plan");
+    absl::StrAppendFormat(&text, "  %2s  %10s  %8s  %s%6s  %6s  %9s  %s\n", "", "iteration", "tokens/s",
+                          cost_column(std::string(TokensPer(report))), "MFU", "idle", "memory", "plan");
   }
   int equal = 0;
   for (int i = 0; i < report.plans_size(); ++i) {
     const PlannedRun& run = report.plans(i);
     equal += run.equal_within_error() ? 1 : 0;
-    absl::StrAppendFormat(&text, "  %2d  %10s  %8s  %4.1f %%  %4.1f %%  %9s  %s\n", i + 1,
-                          SecondsText(run.iteration_seconds()), CountText(run.tokens_per_second()), 100 * run.mfu(),
-                          100 * run.bubble_ratio(), BytesText(run.device_bytes()), run.settings());
+    absl::StrAppendFormat(&text, "  %2d  %10s  %8s  %s%4.1f %%  %4.1f %%  %9s  %s\n", i + 1,
+                          SecondsText(run.iteration_seconds()), CountText(run.tokens_per_second()),
+                          cost_column(run.tokens_per_cost() > 0 ? CountText(run.tokens_per_cost()) : "-"),
+                          100 * run.mfu(), 100 * run.bubble_ratio(), BytesText(run.device_bytes()), run.settings());
   }
   if (report.plans_size() > 0) {
     absl::StrAppend(&text, "\n", Certificate(report), "\n", Limits(report.plans(0)), "\n");
@@ -292,10 +310,12 @@ std::string PlanReportText(const PlanReport& report) {
   }
   if (report.has_larger()) {
     const PlannedRun& larger = report.larger();
-    absl::StrAppendFormat(&text, "With %s per device, this plan would take %s, %.1f %% less: %s\n",
-                          BytesText(larger.device_bytes()), SecondsText(larger.iteration_seconds()),
-                          100 * (1 - larger.iteration_seconds() / report.plans(0).iteration_seconds()),
-                          larger.settings());
+    absl::StrAppendFormat(
+        &text,
+        "With devices of %s (device.memory_bytes = %d or more), this plan would take %s, %.1f %% "
+        "less: %s\n",
+        BytesText(report.larger_memory_bytes()), report.larger_memory_bytes(), SecondsText(larger.iteration_seconds()),
+        100 * (1 - larger.iteration_seconds() / report.plans(0).iteration_seconds()), larger.settings());
   }
   absl::StrAppend(&text, "Of the ", Grouped(report.space()), " plans, ", Grouped(report.simulated()),
                   " were compiled, proven and simulated, ", Grouped(report.slower()),

@@ -10,7 +10,7 @@
 namespace weft::planner {
 namespace {
 
-// The kinds that include the plan, on nodes of 8 devices.
+// Returns the kinds that include the plan, on nodes of 8 devices.
 std::vector<std::string> KindsOf(const std::string& plan) {
   std::vector<std::string> kinds;
   for (const PopularChoice& choice : PopularChoices()) {

@@ -1,10 +1,13 @@
 #include "planner/search/profile_cache.h"
 
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -25,7 +28,7 @@ namespace weft::planner {
 namespace {
 
 // Changes when the order or the meaning of figures does.
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 // Length and CRC before each record.
 constexpr size_t kHeader = 8;
 
@@ -73,8 +76,37 @@ std::string DeterministicBytes(const google::protobuf::Message& message) {
   return bytes;
 }
 
-// Tells builds of weft apart: another build may compile or time a program differently.
+// Returns the hash in the notes of an ELF segment; empty = they have none. A note has the lengths of its name and its
+// content and its type, 4 bytes each, then both, padded to 4 bytes.
+std::string BuildIdOf(absl::string_view notes) {
+  constexpr absl::string_view kOwner("GNU", 4);
+  while (notes.size() >= 12) {
+    const uint64_t name = LittleEndian(notes.substr(0, 4)), content = LittleEndian(notes.substr(4, 4));
+    const uint64_t type = LittleEndian(notes.substr(8, 4)), begin = 12 + (name + 3) / 4 * 4;
+    if (begin + content > notes.size()) return "";
+    if (type == NT_GNU_BUILD_ID && notes.substr(12, name) == kOwner) return std::string(notes.substr(begin, content));
+    notes.remove_prefix(std::min<size_t>(notes.size(), begin + (content + 3) / 4 * 4));
+  }
+  return "";
+}
+
+// Identifies the build of weft: another build may compile or time a program differently.
+// The linker's hash of the program (cli/BUILD) does, wherever the program is copied. Without it, size and time do.
 std::string BuildStamp() {
+  std::string id;
+  dl_iterate_phdr(
+      [](dl_phdr_info* program, size_t, void* found) {
+        for (int i = 0; i < program->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& part = program->dlpi_phdr[i];
+          if (part.p_type != PT_NOTE) continue;
+          const absl::string_view notes(reinterpret_cast<const char*>(program->dlpi_addr + part.p_vaddr), part.p_memsz);
+          *static_cast<std::string*>(found) += BuildIdOf(notes);
+        }
+        // The first object is the program itself.
+        return 1;
+      },
+      &id);
+  if (!id.empty()) return id;
   struct stat status = {};
   if (stat("/proc/self/exe", &status) != 0) return "";
   return absl::StrCat(status.st_size, " ", status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec);
@@ -89,7 +121,7 @@ uint64_t Fnv1a(absl::string_view text, uint64_t start) {
 
 std::string FileName(const SearchContext& context) {
   std::string text;
-  // What changes no profile.
+  // Clear the fields that change no profile.
   Cluster cluster = context.cluster;
   cluster.mutable_device()->clear_memory_bytes();
   cluster.mutable_device()->clear_reserved_bytes();
@@ -106,10 +138,13 @@ std::string FileName(const SearchContext& context) {
 }
 
 CachedProfile ProfileOf(const StoredProfile& stored, bool* valid) {
-  if (stored.refusal_code() != 0) {
-    return absl::Status(static_cast<absl::StatusCode>(stored.refusal_code()), stored.refusal());
-  }
+  const auto status = [](int32_t code, const std::string& message) {
+    return absl::Status(static_cast<absl::StatusCode>(code), message);
+  };
+  if (stored.refusal_code() != 0) return status(stored.refusal_code(), stored.refusal());
   BlockProfile profile;
+  profile.halves = status(stored.halves_refusal_code(), stored.halves_refusal());
+  profile.sharded = status(stored.sharded_refusal_code(), stored.sharded_refusal());
   size_t wanted = 0;
   ForEachFigure(profile, [&](auto&) { ++wanted; });
   const size_t without_runs = wanted;
@@ -138,6 +173,10 @@ std::string ProfileRecord(const std::string& key, const CachedProfile& profile) 
   stored.set_key(key);
   if (profile.ok()) {
     ForEachFigure(*profile, [&](const auto& figure) { stored.add_figures(figure); });
+    stored.set_halves_refusal(std::string(profile->halves.message()));
+    stored.set_halves_refusal_code(static_cast<int32_t>(profile->halves.code()));
+    stored.set_sharded_refusal(std::string(profile->sharded.message()));
+    stored.set_sharded_refusal_code(static_cast<int32_t>(profile->sharded.code()));
   } else {
     stored.set_refusal(std::string(profile.status().message()));
     stored.set_refusal_code(static_cast<int32_t>(profile.status().code()));

@@ -1,4 +1,4 @@
-// Keeps block profiles in a file, so that a search that was stopped, or that is asked with other limits, does not
+// Keeps block profiles in a file, so that the next search, for example after a stop or with other limits, does not
 // measure them again.
 //
 // There is one file for each combination of model, cluster, cost model, network, runtime and build of weft; its name is
@@ -24,11 +24,11 @@ using CachedProfile = absl::StatusOr<BlockProfile>;
 
 class ProfileCache {
  public:
-  // An empty `folder` keeps nothing. The folder is made if it is missing. A cache that cannot be read or written is
-  // like an empty one: it never makes a search fail.
+  // If `folder` is empty, the cache keeps nothing. The cache creates the folder if it is missing. A cache that cannot
+  // be read or written is like an empty one: it never makes a search fail.
   ProfileCache(const std::string& folder, const SearchContext& context);
 
-  // Null if the profile is not known. Valid as long as the cache.
+  // Returns null if the profile is not known. The result is valid as long as the cache.
   const CachedProfile* Find(const std::string& key) const;
   // Appends a profile to the file. May be called by several threads.
   void Store(const std::string& key, const CachedProfile& profile) const;

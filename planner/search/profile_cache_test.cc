@@ -46,7 +46,7 @@ class ProfileCacheTest : public testing::Test {
   SearchContext Context(const std::string& network = "analytic") const {
     return {.model = model_, .cluster = cluster_, .cost = "roofline", .network = network};
   }
-  // The only file of the cache.
+  // Returns the only file of the cache.
   std::string Path() const { return std::filesystem::directory_iterator(folder_)->path(); }
 
   const ModelGraph model_ = *LoadModel("gpt2-tiny");
@@ -62,12 +62,20 @@ TEST_F(ProfileCacheTest, KeepsProfilesAndRefusals) {
     cache.Store("a", SomeProfile(100));
     cache.Store("b", refused);
     cache.Store("a", SomeProfile(200));
+    BlockProfile whole = SomeProfile(300);
+    whole.halves = absl::UnimplementedError("no halves");
+    whole.sharded = absl::FailedPreconditionError("no shards");
+    cache.Store("d", whole);
   }
   const ProfileCache cache(folder_, Context());
   ExpectEqual(cache.Find("a"), SomeProfile(200));
   ASSERT_NE(cache.Find("b"), nullptr);
   EXPECT_EQ(cache.Find("b")->status(), refused.status());
   EXPECT_EQ(cache.Find("c"), nullptr);
+  ASSERT_NE(cache.Find("d"), nullptr);
+  ASSERT_TRUE(cache.Find("d")->ok());
+  EXPECT_EQ((**cache.Find("d")).halves, absl::UnimplementedError("no halves"));
+  EXPECT_EQ((**cache.Find("d")).sharded, absl::FailedPreconditionError("no shards"));
 }
 
 TEST_F(ProfileCacheTest, AnotherNetworkHasOtherProfiles) {
@@ -75,8 +83,8 @@ TEST_F(ProfileCacheTest, AnotherNetworkHasOtherProfiles) {
   EXPECT_EQ(ProfileCache(folder_, Context("flow")).Find("a"), nullptr);
 }
 
-// Whatever a killed process left at the end of the file, the whole records before it are read, and what is stored then
-// is read later.
+// Whatever a killed process left at the end of the file, the cache reads the whole records before it, and later reads
+// what is stored after it.
 TEST_F(ProfileCacheTest, ADamagedEndIsCutOff) {
   const std::string first = ProfileRecord("a", SomeProfile(1)), second = ProfileRecord("b", SomeProfile(2));
   ProfileCache(folder_, Context()).Store("a", SomeProfile(1));

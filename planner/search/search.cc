@@ -1,6 +1,7 @@
 #include "planner/search/search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -18,19 +19,22 @@
 namespace weft::planner {
 namespace {
 
-// Plans that are simulated at once, whatever the number of threads, so that the result does not depend on it.
+// Number of plans that are simulated in one round. It does not depend on the number of threads, so neither does the
+// result.
 constexpr size_t kRound = 4;
-// Plans with the lowest bounds whose bounds are tight, and from which a round is taken.
+// The search tightens the bounds of this many plans, those with the lowest bounds, and takes each round from them.
 constexpr size_t kFront = 64;
-// Plans of a popular kind that may be simulated, until one fits.
+// At most this many plans of a popular kind are simulated, to find the fastest one.
 constexpr size_t kOfKind = 4;
 
 // A plan of the space that may be simulated.
 struct Open {
   ChoiceIndices candidate;
   PlanBound bound;
-  // Tighten was tried.
+  // True once Tighten was called.
   bool is_tight = false;
+  // Its own profile is refused.
+  absl::Status refusal = absl::OkStatus();
 };
 
 bool BoundIsLower(const Open& a, const Open& b) {
@@ -42,15 +46,16 @@ bool EstimateIsLower(const Open& a, const Open& b) {
          std::make_pair(b.bound.estimated_seconds, b.candidate);
 }
 
-// Plans that take more than the memory and are simulated nevertheless, until one is faster than the best plan.
+// At most this many plans that do not fit are simulated with more memory, to find one that is faster than the best
+// plan.
 constexpr size_t kLarger = 4;
 
 // The plans of a popular kind.
 struct Kind {
   int64_t plans = 0;
-  // Those with the shortest estimates, shortest first.
+  // The kOfKind plans with the shortest estimates, shortest first.
   std::vector<Open> best = {};
-  // Of the smallest plan that does not fit; 0 = there is none.
+  // Bytes of the smallest plan that does not fit; 0 = there is none.
   int64_t unfit_bytes = 0;
 };
 
@@ -64,11 +69,16 @@ class Searcher {
  private:
   void BoundAll();
   void AddToKind(const Open& open, const Plan& plan);
+  bool MakeExact(const std::vector<Open*>& loose);
+  bool IsImpossible(const Open& open) const;
+  void DropImpossible();
   void Tighten(Open& open) const;
-  TriedPlan Try(const Open& open, const SearchContext& context) const;
-  std::vector<TriedPlan> TryAll(const std::vector<Open>& round) const;
+  TriedPlan Try(const Open& open, const SearchContext& context, bool gives_up) const;
+  std::vector<TriedPlan> TryAll(const std::vector<Open>& round, bool gives_up) const;
   void TryPopularKinds();
+  bool Improve(const std::vector<Open*>& plans);
   void TightenFront();
+  std::vector<Open*> ShortestEstimates();
   std::vector<Open> TakeRound();
   void SimulateInOrder();
   bool FinishPlans();
@@ -82,12 +92,13 @@ class Searcher {
 
   const SearchContext& context_;
   const SearchOptions& options_;
-  // Resolved.
+  // Its defaults are filled in.
   const Recipe& recipe_;
   const Space& space_;
   CandidateBounds bounds_;
   std::vector<Open> open_;
-  // Plans that do not fit, smallest first; each has a shorter estimate than all before it.
+  // Plans that do not fit, smallest first. Each has a shorter estimate than all plans before it; other plans are
+  // dropped.
   std::vector<std::pair<int64_t, Open>> unfit_;
   std::vector<Kind> kinds_ = std::vector<Kind>(PopularChoices().size());
   SearchResult result_;
@@ -145,7 +156,40 @@ void Searcher::BoundAll() {
   });
 }
 
-// If the bound cannot be tightened, the plan keeps the one that it has.
+// Gives plans whose bounds are loose the bounds from their own profiles. Returns false if the search was stopped.
+bool Searcher::MakeExact(const std::vector<Open*>& loose) {
+  std::vector<std::pair<Recipe, Plan>> plans(loose.size());
+  for (size_t i = 0; i < loose.size(); ++i) space_.Apply(loose[i]->candidate, &plans[i].first, &plans[i].second);
+  if (!bounds_.MakeProfiles(plans, [this] { return Stops(); })) return false;
+  for (size_t i = 0; i < loose.size(); ++i) {
+    absl::StatusOr<PlanBound> bound = bounds_.Bound(plans[i].first, plans[i].second);
+    if (bound.ok()) {
+      loose[i]->bound = *std::move(bound);
+    } else {
+      loose[i]->refusal = bound.status();
+    }
+  }
+  return true;
+}
+
+bool Searcher::IsImpossible(const Open& open) const {
+  return !open.refusal.ok() || (open.bound.least_bytes > context_.capacity && !options_.exhaustive);
+}
+
+// Takes out open plans that turned out to be refused, or not to fit, when their bounds became exact.
+void Searcher::DropImpossible() {
+  std::erase_if(open_, [&](const Open& open) {
+    if (!IsImpossible(open)) return false;
+    if (!open.refusal.ok()) {
+      Refuse(open.refusal);
+    } else {
+      CountUnfit(open.bound.least_bytes, open);
+    }
+    return true;
+  });
+}
+
+// Tightens the bound of a plan. If that fails, the plan keeps its bound.
 void Searcher::Tighten(Open& open) const {
   open.is_tight = true;
   Recipe recipe;
@@ -154,23 +198,33 @@ void Searcher::Tighten(Open& open) const {
   bounds_.Tighten(recipe, plan, &open.bound).IgnoreError();
 }
 
-TriedPlan Searcher::Try(const Open& open, const SearchContext& context) const {
+// `gives_up`: a plan that recomputes so much that it cannot be the best one is given up.
+TriedPlan Searcher::Try(const Open& open, const SearchContext& context, bool gives_up) const {
   FoundPlan found{.candidate = open.candidate, .settings = space_.SettingsOf(open.candidate)};
   space_.Apply(open.candidate, &found.recipe, &found.plan);
   const ScheduleShape& shape = *bounds_.ShapeOf(found.recipe, found.plan);
   const std::vector<int32_t>& cut = bounds_.CutOf(found.recipe, found.plan);
-  return TryCandidate(context, std::move(found), shape, cut, open.bound);
+  if (!gives_up) return TryCandidate(context, std::move(found), shape, cut, open.bound, nullptr);
+  const Recipe recipe = found.recipe;
+  const Plan plan = found.plan;
+  return TryCandidate(context, std::move(found), shape, cut, open.bound, [&](const std::vector<double>& layers) {
+    PlanBound bound = open.bound;
+    bound.recomputed_layers = layers;
+    return bounds_.Tighten(recipe, plan, &bound).ok() && IsDone(bound.least_seconds);
+  });
 }
 
-std::vector<TriedPlan> Searcher::TryAll(const std::vector<Open>& round) const {
+std::vector<TriedPlan> Searcher::TryAll(const std::vector<Open>& round, bool gives_up) const {
   std::vector<TriedPlan> tried(round.size());
-  ForAll(round.size(), context_.threads, [&](size_t i) { tried[i] = Try(round[i], context_); });
+  ForAll(round.size(), context_.threads, [&](size_t i) { tried[i] = Try(round[i], context_, gives_up); });
   return tried;
 }
 
 void Searcher::Add(TriedPlan tried, const Open& open) {
   if (!tried.status.ok()) {
     Refuse(tried.status);
+  } else if (tried.is_slower) {
+    ++result_.slower;
   } else if (!tried.fits) {
     CountUnfit(tried.found.device_bytes, open);
   } else {
@@ -204,10 +258,24 @@ void Searcher::Report() const {
   options_.on_progress(progress);
 }
 
-// The popular kinds come first: they are needed for the report, and give a good best time early.
+// Simulates plans of popular kinds before all others: the report needs them, and they give a good best time early.
 void Searcher::TryPopularKinds() {
   std::vector<PopularPlan> popular(kinds_.size());
+  std::vector<Open*> loose;
   for (Kind& kind : kinds_) {
+    for (Open& open : kind.best) {
+      if (open.bound.is_loose) loose.push_back(&open);
+    }
+  }
+  const bool exact = MakeExact(loose);
+  for (Kind& kind : kinds_) {
+    if (!exact) break;
+    std::erase_if(kind.best, [&](const Open& open) {
+      if (!IsImpossible(open)) return false;
+      const int64_t bytes = open.bound.least_bytes;
+      if (open.refusal.ok() && (kind.unfit_bytes == 0 || bytes < kind.unfit_bytes)) kind.unfit_bytes = bytes;
+      return true;
+    });
     ForAll(kind.best.size(), context_.threads, [&](size_t i) { Tighten(kind.best[i]); });
     std::sort(kind.best.begin(), kind.best.end(), EstimateIsLower);
   }
@@ -215,19 +283,24 @@ void Searcher::TryPopularKinds() {
     std::vector<Open> round;
     std::vector<size_t> kinds;
     for (size_t k = 0; k < kinds_.size(); ++k) {
-      if (popular[k].iteration_seconds > 0 || place >= kinds_[k].best.size()) continue;
+      if (place >= kinds_[k].best.size()) continue;
+      const double fastest = popular[k].iteration_seconds;
+      if (fastest > 0 && kinds_[k].best[place].bound.least_seconds >= fastest) continue;
       round.push_back(kinds_[k].best[place]);
       kinds.push_back(k);
     }
-    std::vector<TriedPlan> tried = TryAll(round);
+    std::vector<TriedPlan> tried = TryAll(round, /*gives_up=*/false);
     for (size_t i = 0; i < round.size(); ++i) {
       std::erase_if(open_, [&](const Open& open) { return open.candidate == round[i].candidate; });
       PopularPlan& plan = popular[kinds[i]];
       Kind& kind = kinds_[kinds[i]];
       const int64_t bytes = tried[i].found.device_bytes;
-      if (tried[i].fits) {
+      const double seconds = tried[i].fits ? tried[i].found.report.iteration_seconds() : 0;
+      if (tried[i].fits && plan.iteration_seconds > 0 && plan.iteration_seconds <= seconds) {
+        // Another plan of the kind is faster.
+      } else if (tried[i].fits) {
         plan.settings = tried[i].found.settings;
-        plan.iteration_seconds = tried[i].found.report.iteration_seconds();
+        plan.iteration_seconds = seconds;
         plan.device_bytes = bytes;
       } else if (tried[i].status.ok() && (kind.unfit_bytes == 0 || bytes < kind.unfit_bytes)) {
         kind.unfit_bytes = bytes;
@@ -247,79 +320,118 @@ void Searcher::TryPopularKinds() {
   }
 }
 
-// Looks for the least memory with which another plan would be the best one.
+// Looks for a plan that does not fit but would be the best one with more memory. Tries plans with shorter estimates
+// than the best time, smallest first, at most kLarger of them.
 void Searcher::FindLarger() {
   if (result_.plans.empty()) return;
   const double best = result_.plans.front().report.iteration_seconds();
   size_t tries = 0;
-  for (const auto& [bytes, open] : unfit_) {
-    if (open.bound.estimated_seconds >= best) continue;
+  for (auto& [bytes, open] : unfit_) {
+    if (open.bound.is_loose && open.bound.estimated_seconds < best && !MakeExact({&open})) return;
+    if (!open.refusal.ok() || open.bound.estimated_seconds >= best) continue;
     if (tries++ == kLarger || Stops()) return;
-    // What a bound leaves out, e.g. buffers of messages, takes some more.
-    const int64_t allowed = bytes + bytes / 16;
+    // `least` may be a lower bound, which leaves out e.g. buffers of messages. So allow 1/16 more.
+    const int64_t least = std::max(bytes, open.bound.least_bytes);
+    const int64_t allowed = least + least / 16;
     Cluster larger = context_.cluster;
     larger.mutable_device()->set_memory_bytes(allowed + larger.device().reserved_bytes());
-    TriedPlan tried = Try(open, {.model = context_.model,
-                                 .cluster = larger,
-                                 .cost = context_.cost,
-                                 .network = context_.network,
-                                 .runtime = context_.runtime,
-                                 .capacity = allowed,
-                                 .threads = context_.threads});
+    TriedPlan tried = Try(open,
+                          {.model = context_.model,
+                           .cluster = larger,
+                           .cost = context_.cost,
+                           .network = context_.network,
+                           .runtime = context_.runtime,
+                           .capacity = allowed,
+                           .threads = context_.threads},
+                          /*gives_up=*/false);
     if (!tried.fits || tried.found.report.iteration_seconds() >= best) continue;
     result_.larger = std::move(tried.found);
     return;
   }
 }
 
-void Searcher::TightenFront() {
-  // Tightening moves plans back, so others come to the front.
-  while (true) {
-    const size_t front = std::min(kFront, open_.size());
-    std::partial_sort(open_.begin(), open_.begin() + static_cast<int64_t>(front), open_.end(), BoundIsLower);
-    std::vector<Open*> loose;
-    for (size_t i = 0; i < front && !IsDone(open_[i].bound.least_seconds); ++i) {
-      if (!open_[i].is_tight) loose.push_back(&open_[i]);
+// Makes the loose ones of these bounds exact, or if there are none, tightens them. Returns false if there was nothing
+// to do, or if the search was stopped. Pointers to open plans are invalid afterwards.
+bool Searcher::Improve(const std::vector<Open*>& plans) {
+  std::vector<Open*> loose, slack;
+  for (Open* open : plans) {
+    if (open->bound.is_loose) {
+      loose.push_back(open);
+    } else if (!open->is_tight) {
+      slack.push_back(open);
     }
-    if (loose.empty()) return;
-    ForAll(loose.size(), context_.threads, [&](size_t i) { Tighten(*loose[i]); });
   }
+  if (!loose.empty()) {
+    if (!MakeExact(loose)) return false;
+    DropImpossible();
+    return true;
+  }
+  ForAll(slack.size(), context_.threads, [&](size_t i) { Tighten(*slack[i]); });
+  return !slack.empty();
+}
+
+void Searcher::TightenFront() {
+  // Improved bounds are higher, so other plans may come to the front. Repeat until all bounds there are tight.
+  std::vector<Open*> front;
+  do {
+    const size_t count = std::min(kFront, open_.size());
+    std::partial_sort(open_.begin(), open_.begin() + static_cast<int64_t>(count), open_.end(), BoundIsLower);
+    front.clear();
+    for (size_t i = 0; i < count && !IsDone(open_[i].bound.least_seconds); ++i) front.push_back(&open_[i]);
+  } while (Improve(front));
+}
+
+// The open plans with the shortest estimates, as many as a round has, if they may be faster than the best plan.
+std::vector<Open*> Searcher::ShortestEstimates() {
+  std::vector<Open*> shortest;
+  const auto is_shorter = [](const Open* a, const Open* b) { return EstimateIsLower(*a, *b); };
+  for (Open& open : open_) {
+    if (IsDone(open.bound.least_seconds) || IsDone(open.bound.estimated_seconds)) continue;
+    if (shortest.size() == kRound && !is_shorter(&open, shortest.back())) continue;
+    shortest.insert(std::upper_bound(shortest.begin(), shortest.end(), &open, is_shorter), &open);
+    if (shortest.size() > kRound) shortest.pop_back();
+  }
+  return shortest;
 }
 
 std::vector<Open> Searcher::TakeRound() {
-  // Half of a round has the lowest bounds: to close the gap, these must be simulated anyway. The other half has the
-  // shortest estimates, so that there is a good answer early.
+  // Most of a round are the plans with the shortest estimates, so that there is a good answer early. The rest are the
+  // plans with the lowest bounds, which must be simulated anyway to close the gap.
+  std::vector<ChoiceIndices> wanted;
+  for (const Open* open : ShortestEstimates()) wanted.push_back(open->candidate);
+  if (wanted.size() == kRound) wanted.pop_back();
+  for (const Open& open : open_) {
+    if (wanted.size() == kRound) break;
+    if (std::find(wanted.begin(), wanted.end(), open.candidate) == wanted.end()) wanted.push_back(open.candidate);
+  }
   std::vector<Open> round;
-  const auto take = [&](size_t i) {
-    round.push_back(std::move(open_[i]));
-    open_.erase(open_.begin() + static_cast<int64_t>(i));
-  };
-  while (round.size() < kRound / 2 && !open_.empty()) take(0);
-  while (round.size() < kRound && !open_.empty()) {
-    size_t best = 0;
-    for (size_t i = 1; i < std::min(kFront, open_.size()); ++i) {
-      if (open_[i].bound.estimated_seconds < open_[best].bound.estimated_seconds) best = i;
-    }
-    take(best);
+  for (const ChoiceIndices& candidate : wanted) {
+    const auto place =
+        std::find_if(open_.begin(), open_.end(), [&](const Open& open) { return open.candidate == candidate; });
+    round.push_back(std::move(*place));
+    open_.erase(place);
   }
   return round;
 }
 
 void Searcher::SimulateInOrder() {
   while (true) {
-    TightenFront();
+    do {
+      TightenFront();
+    } while (Improve(ShortestEstimates()));
     const double open = open_.empty() ? std::numeric_limits<double>::max() : open_.front().bound.least_seconds;
     result_.least_seconds =
         result_.plans.empty() ? open : std::min(open, result_.plans.front().report.iteration_seconds());
     Report();
     if (open_.empty() || IsDone(open) || Stops()) break;
     const std::vector<Open> round = TakeRound();
-    std::vector<TriedPlan> tried = TryAll(round);
+    std::vector<TriedPlan> tried = TryAll(round, /*gives_up=*/true);
     for (size_t i = 0; i < round.size(); ++i) Add(std::move(tried[i]), round[i]);
   }
 }
 
-// Compiles the plans of the result as weft compile does. Returns false if some do not fit then, and are taken out.
+// Compiles the best plans as weft compile does, and removes those that then do not fit. Returns false if it removed
+// any.
 bool Searcher::FinishPlans() {
   std::vector<FoundPlan>& plans = result_.plans;
   const size_t count = std::min(plans.size(), static_cast<size_t>(options_.wanted));
@@ -349,9 +461,19 @@ bool Searcher::FinishPlans() {
 }
 
 absl::StatusOr<SearchResult> Searcher::Run() {
+  // If the user's plan is refused, the user need not wait for the search to know.
+  FoundPlan own{.recipe = recipe_};
+  TriedPlan start;
+  if (options_.from) {
+    own.recipe.set_microbatch_sequences(options_.from->microbatch_sequences);
+    own.plan = options_.from->plan;
+    start = TryAsItIs(context_, own);
+    if (!start.status.ok()) {
+      return absl::Status(start.status.code(), absl::StrCat("--from: ", start.status.message()));
+    }
+  }
   const bool prepared = bounds_.Prepare(options_.stop);
   result_.space = bounds_.plans();
-  result_.profiles = bounds_.profiles();
   result_.dimensions = space_.dimensions();
   if (result_.space == 0) {
     return absl::InvalidArgumentError(
@@ -368,7 +490,8 @@ absl::StatusOr<SearchResult> Searcher::Run() {
   do {
     SimulateInOrder();
   } while (!FinishPlans());
-  // Until here, all plans were kept: others follow if one of the best does not fit as weft compile makes it.
+  // All simulated plans are kept until here: if one of the best does not fit as weft compile makes it, the next plan
+  // takes its place.
   if (!options_.exhaustive && static_cast<int>(result_.plans.size()) > options_.wanted) {
     result_.plans.resize(options_.wanted);
   }
@@ -381,15 +504,14 @@ absl::StatusOr<SearchResult> Searcher::Run() {
     result_.sensitivities = FindSensitivities(context_, result_.plans, [this] { return Stops(); });
   }
   if (options_.from && !result_.plans.empty()) {
-    Recipe recipe = recipe_;
-    recipe.set_microbatch_sequences(options_.from->microbatch_sequences);
-    WEFT_ASSIGN_OR_RETURN(result_.changes, FindChangesFrom(context_, space_, recipe, options_.from->plan,
-                                                           result_.plans.front(), [this] { return Stops(); }));
+    result_.changes = FindChangesFrom(context_, space_, own.recipe, own.plan, start, result_.plans.front(),
+                                      [this] { return Stops(); });
   }
   return std::move(result_);
 }
 
-// Profiles have a few layers of a model, so they cannot follow modes that choose layers by their number.
+// Refuses modes that choose layers by number: profiles have only a few layers of the model, so they cannot measure such
+// modes.
 absl::Status CheckRecompute(const Recompute& recompute) {
   switch (recompute.mode()) {
     case Recompute::NONE:
@@ -407,6 +529,7 @@ absl::Status CheckRecompute(const Recompute& recompute) {
 }  // namespace
 
 absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
   WEFT_RETURN_IF_ERROR(Validate(cluster));
   if (cluster.other_devices_size() > 0) {
     return absl::UnimplementedError(
@@ -431,14 +554,7 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
   }
   SpaceOptions resolved = options.space;
   WEFT_RETURN_IF_ERROR(CheckRecompute(resolved.plan.recompute()));
-  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&resolved.recipe));
-  // Zero lets the search choose the microbatch.
-  resolved.recipe.set_microbatch_sequences(options.space.recipe.microbatch_sequences());
-  // The types of weights and gradients, which bounds need.
-  Plan defaults;
-  *defaults.mutable_precision() = resolved.plan.precision();
-  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, cluster.device()));
-  *resolved.plan.mutable_precision() = defaults.precision();
+  WEFT_RETURN_IF_ERROR(ResolveGiven(cluster.device(), &resolved.recipe, &resolved.plan));
   WEFT_ASSIGN_OR_RETURN(const Space space, Space::Make(resolved, cluster));
   const SearchContext context = {.model = model,
                                  .cluster = limited,
@@ -448,7 +564,13 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
                                  .capacity = UsableBytes(limited.device()),
                                  .threads = options.threads,
                                  .cache = options.cache};
-  return Searcher(context, options, resolved.recipe, space).Run();
+  SearchOptions timed = options;
+  if (options.budget_seconds > 0) {
+    timed.stop = [&stop = options.stop, begin, budget = std::chrono::duration<double>(options.budget_seconds)] {
+      return (stop != nullptr && stop()) || std::chrono::steady_clock::now() - begin > budget;
+    };
+  }
+  return Searcher(context, timed, resolved.recipe, space).Run();
 }
 
 }  // namespace weft::planner

@@ -1,4 +1,5 @@
-// Searches a space of plans for the fastest one that fits, and says how much faster another plan of the space could be.
+// Searches a space of plans for the fastest one that fits, and bounds how much faster another plan of the space could
+// be.
 #ifndef WEFT_PLANNER_SEARCH_SEARCH_H_
 #define WEFT_PLANNER_SEARCH_SEARCH_H_
 
@@ -22,10 +23,10 @@
 namespace weft::planner {
 
 struct SearchProgress {
-  // Plans of the space, and those that were compiled so far.
+  // Number of plans in the space, and how many of them were simulated so far.
   int64_t plans = 0;
   int64_t simulated = 0;
-  // Iteration of the best plan so far, 0 if there is none, and how much faster another plan could be.
+  // Iteration time of the best plan so far (0 = none yet), and by what share of it another plan could be faster.
   double best_seconds = 0;
   double gap = 0;
 };
@@ -50,57 +51,62 @@ struct SearchOptions {
   // Also find SearchResult.sensitivities.
   bool sensitivities = false;
   int threads = 1;
-  // SearchContext.cache.
+  // See SearchContext.cache.
   std::string cache = {};
   // The number of plans in the result.
   int wanted = 5;
-  // If set, asked now and then by the calling thread; the search ends if it returns true.
+  // If set, the calling thread calls it now and then. The search ends once it returns true.
   std::function<bool()> stop = nullptr;
+  // The search also ends after this time; 0 = no limit. Searches for several numbers of devices or memory limits share
+  // it (front.h).
+  double budget_seconds = 0;
   std::function<void(const SearchProgress&)> on_progress = nullptr;
   // The plan that the user runs today, which the search then compares with the best plan.
   std::optional<StartingPlan> from;
 };
 
-// The fastest plan of a kind that people often choose (popular_choices.h), as far as it was tried.
+// A plan of a kind that people often choose (popular_choices.h): the fastest of the plans of the kind with the shortest
+// estimates, which the search tries.
 struct PopularPlan {
   std::string kind;
-  // The plan's settings; empty = every plan of the kind is refused or takes more than the memory.
+  // The plan's settings; empty = no plan that was tried fits.
   std::string settings;
-  // Simulated; 0 = not.
+  // Its simulated iteration; 0 = no plan fits.
   double iteration_seconds = 0;
-  // Bytes of the fullest rank. If none was simulated: what the smallest of them takes at least, 0 = all are refused.
+  // Bytes of the plan's fullest rank. If no plan fits, the bytes that the smallest plan of the kind takes at least; 0 =
+  // all are refused.
   int64_t device_bytes = 0;
 };
 
 struct SearchResult {
   // The fastest plans that fit, fastest first.
   std::vector<FoundPlan> plans;
-  // Plans of the space. Each is in one of the next four.
+  // Number of plans in the space: refused + unfit + slower + simulated + open.
   int64_t space = 0;
-  // Plans that weft or the runtime refuses, and an example of the reason.
+  // Plans that weft or the runtime refuses, and the reason of one refusal.
   int64_t refused = 0;
   std::string refusal;
   // Plans whose states and activations alone take more than the memory, or that were compiled and do not fit.
   int64_t unfit = 0;
-  // What the smallest of these plans takes at least; 0 = there is none.
+  // Bytes that the smallest of these plans takes at least; 0 = there is none.
   int64_t least_unfit_bytes = 0;
   // Plans that cannot be faster than the best one by more than the gap.
   int64_t slower = 0;
   // Plans that were compiled, proven and simulated, and fit.
   int64_t simulated = 0;
-  // Plans that the search did not come to.
+  // Plans that the search did not reach because it was stopped.
   int64_t open = 0;
-  int64_t profiles = 0;
-  // One for each kind of which the space has plans.
+  // One entry for each kind that has plans in the space.
   std::vector<PopularPlan> popular;
-  // A plan that does not fit and is faster than the best one, simulated; the smallest that was found.
+  // A plan that does not fit but, simulated with more memory, is faster than the best one. If the search finds several,
+  // it takes the smallest.
   std::optional<FoundPlan> larger;
-  // If SearchOptions.from is set and a plan fits.
+  // Set if SearchOptions.from is set and a plan fits.
   std::optional<ChangesFrom> changes;
-  // How wrong the cluster's figures may be before another of `plans` is the fastest.
+  // How wrong the cluster's figures may be before another plan of `plans` is the fastest.
   std::vector<Sensitivity> sensitivities;
   std::vector<Dimension> dimensions;
-  // No plan of the space that fits has a shorter iteration.
+  // Lower bound: no plan of the space that fits has a shorter iteration.
   double least_seconds = 0;
   // (best - least) / best.
   double gap = 0;

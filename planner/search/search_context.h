@@ -1,4 +1,4 @@
-// What all parts of a search share.
+// The inputs that all parts of a search share, and their loop over threads.
 #ifndef WEFT_PLANNER_SEARCH_SEARCH_CONTEXT_H_
 #define WEFT_PLANNER_SEARCH_SEARCH_CONTEXT_H_
 

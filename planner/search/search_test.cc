@@ -33,7 +33,7 @@ using testing::HasSubstr;
 // Device memory in MiB that some plans of gpt2-tiny exceed.
 constexpr int64_t kTightMemory = 12;
 
-// A model, a batch, a part of a cluster, and what the search leaves out.
+// A model, a batch, a part of a cluster, and the dimensions that the search leaves out.
 struct Problem {
   std::string model = "gpt2-tiny";
   int64_t devices = 2;
@@ -43,7 +43,7 @@ struct Problem {
   std::string plan = "";
   std::string network = "analytic";
   std::string runtime = "";
-  // In MiB, 0 = all.
+  // Device memory in MiB; 0 = all that the device has.
   int64_t memory = 0;
   std::vector<std::string> excluded = {"offload", "recompute"};
 };
@@ -112,6 +112,7 @@ std::vector<Problem> Problems() {
   problems.push_back({.batch = 4, .plan = two_replicas + "zero { stage: 3 reshard: AFTER_BACKWARD }"});
   problems.push_back({.batch = 4, .plan = two_replicas, .excluded = {"recompute"}});
   problems.push_back({.batch = 4, .plan = two_replicas + "accumulation: EXACT"});
+  problems.push_back({.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } collective: 'direct'"});
   problems.push_back(
       {.devices = 4, .batch = 4, .plan = "mesh { axes { name: 'data' size: 4 } } zero { stage: 2 group: 2 }"});
   problems.push_back(
@@ -373,6 +374,24 @@ TEST(Search, ComparesPopularChoices) {
   EXPECT_GE(result->popular[1].iteration_seconds, best);
 }
 
+// Where few plans are of a kind, the search tries all of them.
+TEST(Search, APopularChoiceIsTheFastestOfItsKind) {
+  const Problem problem = {.devices = 2,
+                           .batch = 16,
+                           .plan = "mesh { axes { name: 'data' size: 2 } }",
+                           .excluded = {"offload", "recompute", "sequence-parallel"}};
+  const absl::StatusOr<SearchResult> all = RunSearch(problem, {.exhaustive = true});
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->popular.size(), 2);
+  for (const PopularPlan& popular : all->popular) {
+    const bool zero = popular.kind == "ZeRO 3 alone";
+    for (const FoundPlan& plan : all->plans) {
+      if (plan.plan.zero().stage() != (zero ? 3 : 0)) continue;
+      EXPECT_LE(popular.iteration_seconds, plan.report.iteration_seconds()) << popular.kind << " " << plan.settings;
+    }
+  }
+}
+
 // The search names the smallest plan that would be faster with more memory.
 TEST(Search, NamesALargerPlanThatIsFaster) {
   const absl::StatusOr<SearchResult> tight = RunSearch({.batch = 8, .memory = kTightMemory});
@@ -380,6 +399,13 @@ TEST(Search, NamesALargerPlanThatIsFaster) {
   ASSERT_TRUE(tight->larger.has_value());
   EXPECT_GT(tight->larger->device_bytes, kTightMemory << 20);
   EXPECT_LT(tight->larger->report.iteration_seconds(), tight->plans[0].report.iteration_seconds());
+  // The report states the memory of the device, of which a part is reserved.
+  const Cluster cluster = *LoadCluster("dgx-a100-80g");
+  const PlanReport report = ReportOf(*LoadModel("gpt2-tiny"), cluster, {}, *tight);
+  ASSERT_GT(cluster.device().reserved_bytes(), 0);
+  EXPECT_EQ(report.larger_memory_bytes(), tight->larger->device_bytes + cluster.device().reserved_bytes());
+  EXPECT_THAT(PlanReportText(report),
+              HasSubstr(absl::StrCat("(device.memory_bytes = ", report.larger_memory_bytes(), " or more)")));
   const absl::StatusOr<SearchResult> roomy = RunSearch({.batch = 8});
   ASSERT_TRUE(roomy.ok()) << roomy.status();
   EXPECT_FALSE(roomy->larger.has_value());
@@ -407,6 +433,18 @@ TEST(Search, FindsTheFewestChangesOfAPlan) {
   }
 }
 
+TEST(Search, APlanThatIsRefusedEndsTheSearchBeforeItBegins) {
+  SearchOptions options = OptionsFor({.batch = 8});
+  options.from = StartingPlan{.microbatch_sequences = 1,
+                              .plan = Parse<Plan>("mesh { axes { name: 'pipe' size: 2 } } schedule { name: '1f2b' }")};
+  bool began = false;
+  options.stop = [&] { return began = true; };
+  const absl::StatusOr<SearchResult> result = Search(*LoadModel("gpt2-tiny"), *LoadCluster("dgx-a100-80g"), options);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("--from: "));
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr("1f2b"));
+  EXPECT_FALSE(began);
+}
+
 TEST(Search, WithoutEnoughMemoryNoPlanIsFound) {
   const absl::StatusOr<SearchResult> result = RunSearch({.memory = 1});
   ASSERT_TRUE(result.ok()) << result.status();
@@ -429,6 +467,8 @@ TEST(Search, RefusesInputsThatItCannotSearch) {
   EXPECT_THAT(error({.devices = 4, .batch = 3, .plan = "mesh { axes { name: 'data' size: 4 } }"}),
               HasSubstr("divide recipe.global_batch_sequences"));
   EXPECT_THAT(error({.schedule = "pipedream"}), HasSubstr("changes the loss"));
+  EXPECT_THAT(error({.plan = "schedule { name: 'pipedream' }"}), HasSubstr("changes the loss"));
+  EXPECT_THAT(error({.plan = "schedule { name: 'axonn' }"}), HasSubstr("chooses its order at run time"));
   EXPECT_THAT(error({.plan = "recompute { mode: EVERY every: 2 }"}), HasSubstr("plan.recompute.mode = EVERY"));
   EXPECT_THAT(error({.plan = "mesh { axes { name: 'pipe' size: 2 } } partition { layers_per_stage: [1, 2, 3] }"}),
               HasSubstr("cannot be cut into 2 stages"));

@@ -30,7 +30,7 @@ class Resimulator {
     options_.runtime = context.runtime;
   }
 
-  // True if the models use the figure, and it changes the time of a plan.
+  // True if the cost and network models use the figure, and it changes the time of a plan.
   bool Uses(const std::string& figure) const {
     const sim::WhatIfChanges changes = Change(figure, 1 / kMaxFactor);
     if (!sim::CheckWhatIf(changes, options_).ok()) return false;
@@ -38,8 +38,8 @@ class Resimulator {
     return cluster.ok() && SecondsOn(*cluster) != SecondsOn(context_.cluster);
   }
 
-  // The index of the fastest plan with the figure multiplied by `factor`; the first of equals. Nothing if a simulation
-  // fails.
+  // Returns the index of the fastest plan with the figure multiplied by `factor`, the first of equals; nullopt if a
+  // simulation fails.
   std::optional<size_t> Fastest(const std::string& figure, double factor) const {
     const auto cluster = sim::ChangedCluster(context_.cluster, Change(figure, factor));
     if (!cluster.ok()) return std::nullopt;
@@ -49,7 +49,7 @@ class Resimulator {
   }
 
  private:
-  // Iteration times; 0 where the simulation fails.
+  // Returns iteration times; 0 = the simulation fails.
   std::vector<double> SecondsOn(const Cluster& cluster) const {
     std::vector<double> seconds(programs_.size());
     ForAll(programs_.size(), context_.threads, [&](size_t i) {
@@ -64,8 +64,8 @@ class Resimulator {
   sim::SimulateOptions options_;
 };
 
-// The smallest change after which another plan is the fastest, and that plan; (0, 0) = none up to kMaxFactor. Nothing
-// if a simulation fails.
+// Returns the smallest change after which another plan is the fastest, and that plan; (0, 0) = no change up to
+// kMaxFactor. Returns nullopt if a simulation fails.
 std::optional<std::pair<double, size_t>> FirstChange(const Resimulator& simulator, const std::string& figure,
                                                      bool upwards) {
   const auto fastest = [&](double factor) { return simulator.Fastest(figure, upwards ? factor : 1 / factor); };

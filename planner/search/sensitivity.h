@@ -12,7 +12,7 @@
 
 namespace weft::planner {
 
-// A figure of the cluster that is changed alone; all plans are simulated again, unchanged.
+// The effect of one figure of the cluster, which is changed alone. All plans are simulated again, unchanged.
 struct Sensitivity {
   // A name of simulator/what_if.h, e.g. "nic".
   std::string figure;
@@ -29,7 +29,7 @@ struct Sensitivity {
 inline constexpr double kMaxFactor = 4;
 
 // Simulates `plans`, whose first is the fastest, on changed clusters. Figures that the cluster does not state, or that
-// change no plan's time, are left out; so is what is not done when `stop` returns true.
+// change no plan's time, are left out. So are figures that are not done when `stop` returns true.
 std::vector<Sensitivity> FindSensitivities(const SearchContext& context, absl::Span<const FoundPlan> plans,
                                            const std::function<bool()>& stop);
 

@@ -19,7 +19,8 @@
 namespace weft::planner {
 namespace {
 
-// Replicas on two nodes, whose gradients cross between them, and a pipeline of two nodes, whose gradients do not.
+// Two plans: replicas on two nodes, whose gradients cross between the nodes, and a pipeline over two nodes, whose
+// gradients do not.
 struct Plans {
   ModelGraph model = *LoadModel("gpt2");
   Cluster cluster = *LoadCluster("dgx-a100-80g");
@@ -76,7 +77,7 @@ TEST(Sensitivity, AnotherPlanIsFastestAtTheFactorAndNotBefore) {
         if (factor == 0) continue;
         ++changes;
         EXPECT_LT(seconds[plan], seconds[0]) << of.figure << " " << factor;
-        // Somewhat nearer to 1 the first plan is still the fastest.
+        // At a factor somewhat nearer to 1, the first plan is still the fastest.
         const std::vector<double> nearer = SecondsWith(plans, of.figure, factor < 1 ? factor * 1.1 : factor / 1.1);
         EXPECT_LE(nearer[0], nearer[plan]) << of.figure << " " << factor;
       }

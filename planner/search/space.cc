@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -12,12 +13,13 @@
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 #include "proto/util/suggest.h"
+#include "proto/validate/validate.h"
 #include "schedules/pipeline/schedule.h"
 
 namespace weft::planner {
 namespace {
 
-// A replica is at most this many nodes wide on x, y and z together.
+// The axes x, y and z of a replica together span at most this many nodes.
 constexpr int64_t kMaxTensorNodes = 2;
 // Larger microbatches are not tried.
 constexpr int64_t kMaxMicrobatch = 64;
@@ -28,7 +30,7 @@ constexpr absl::string_view kScheduleName = "schedule";
 
 // Schedules that every runtime of the catalog knows, and those that weft's own executor adds.
 constexpr std::array<absl::string_view, 2> kCommonSchedules = {"1f1b", "interleaved"};
-constexpr std::array<absl::string_view, 5> kMoreSchedules = {"zb-h1", "zb-v", "v-half", "hanayo", "chimera"};
+constexpr std::array<absl::string_view, 4> kMoreSchedules = {"zb-h1", "zb-v", "v-half", "chimera"};
 
 absl::StatusOr<Choice> MakeChoice(std::string settings) {
   Choice choice;
@@ -56,11 +58,6 @@ std::vector<int64_t> Divisors(int64_t number) {
   return divisors;
 }
 
-int64_t Microbatches(const Recipe& recipe, const Plan& plan) {
-  return recipe.global_batch_sequences() /
-         std::max<int64_t>(1, AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
-}
-
 bool BatchDivides(const Recipe& recipe, const Plan& plan) {
   const int64_t data = AxisSize(plan.mesh(), "data"), size = std::max<int64_t>(1, recipe.microbatch_sequences());
   return size <= recipe.global_batch_sequences() / data && recipe.global_batch_sequences() % (data * size) == 0;
@@ -72,10 +69,10 @@ bool HasTensorAxis(const Recipe&, const Plan& plan) {
   return AxisSize(plan.mesh(), "x") > 1 && AxisSize(plan.mesh(), "y") == 1;
 }
 bool ScheduleIsNeeded(const Recipe& recipe, const Plan& plan) {
-  return HasStages(recipe, plan) && Microbatches(recipe, plan) > 0;
+  return HasStages(recipe, plan) && MicrobatchesOf(recipe, plan) > 0;
 }
 
-// The size that the user fixes for an axis; 0 if the plan does not name the axis.
+// Returns the size that the user fixes for an axis; 0 if the plan does not name the axis.
 int64_t FixedSize(const Plan& plan, absl::string_view axis) {
   for (const MeshAxis& a : plan.mesh().axes()) {
     if (a.name() == axis) return std::max<int64_t>(1, a.size());
@@ -83,7 +80,7 @@ int64_t FixedSize(const Plan& plan, absl::string_view axis) {
   return 0;
 }
 
-// The choice of a mesh: `axes` innermost first, with names as --set has them.
+// Returns the choice of a mesh. `axes` lists the axes innermost first, with the names that --set uses.
 Choice MeshChoice(absl::Span<const std::pair<absl::string_view, int64_t>> axes) {
   Choice choice;
   for (const auto& [name, size] : axes) {
@@ -97,8 +94,8 @@ Choice MeshChoice(absl::Span<const std::pair<absl::string_view, int64_t>> axes) 
   return choice;
 }
 
-// All meshes of `devices` ranks. The axes x, y and z are innermost, because their collectives are the most frequent;
-// then come replicas, and then stages, or the other way round.
+// Returns all meshes of `devices` ranks. The axes x, y and z are innermost, because their collectives are the most
+// frequent; then come replicas, and then stages, or the other way round.
 std::vector<Choice> Meshes(const SpaceOptions& options, const Cluster& cluster, int64_t devices) {
   const int64_t per_node = std::max<int64_t>(1, cluster.devices_per_node());
   const auto fits = [&](absl::string_view axis, int64_t size) {
@@ -146,6 +143,24 @@ std::vector<std::string> Microbatches(int64_t global_batch) {
   return settings;
 }
 
+// True if the schedule can be built for two ranks with this number of stages on each.
+bool CanHaveStages(const ScheduleEntry& entry, int virtual_stages) {
+  ScheduleParams params{.ranks = 2, .microbatches = 4};
+  params.virtual_stages = virtual_stages;
+  return BuildSchedule(entry, params).ok();
+}
+
+// Refuses schedules whose loss differs or whose order is not known.
+absl::Status CheckSearched(const ScheduleEntry& entry) {
+  const absl::StatusOr<PipelineSchedule> example = BuildSchedule(entry, {.ranks = 2, .microbatches = 4});
+  if (!example.ok() || (!example->asynchrony && !example->message_driven)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("schedule ", Quoted(entry.name),
+                   example->asynchrony ? " updates the weights without a flush, which changes the loss"
+                                       : " chooses its order at run time, so its time has no bound",
+                   "; weft plan searches schedules that flush and have a static order, e.g. 1f1b"));
+}
+
 absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) {
   std::vector<std::string> names = options.schedules;
   if (names.empty()) {
@@ -157,17 +172,11 @@ absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) 
   std::vector<std::string> settings;
   for (const std::string& name : names) {
     WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(name));
-    const absl::StatusOr<PipelineSchedule> example = BuildSchedule(*entry, {.ranks = 2, .microbatches = 4});
-    if (example.ok() && (example->asynchrony || example->message_driven)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("schedule ", Quoted(name),
-                       example->asynchrony ? " updates the weights without a flush, which changes the loss"
-                                           : " chooses its order at run time, so its time has no bound",
-                       "; weft plan searches schedules that flush and have a static order, e.g. 1f1b"));
-    }
-    // These two place a fixed number of stages on each rank.
-    const bool two_stages = name == "zb-v" || name == "v-half" || name == "v-min" || name == "dualpipev";
-    if ((entry->takes & kTakesVirtualStages) != 0 && !two_stages) {
+    WEFT_RETURN_IF_ERROR(CheckSearched(*entry));
+    // Some schedules place a fixed number of stages on each rank.
+    const bool any_stages =
+        (entry->takes & kTakesVirtualStages) != 0 && CanHaveStages(*entry, 2) && CanHaveStages(*entry, 3);
+    if (any_stages) {
       for (const int stages : {2, 3, 4, 5, 6, 8, 10, 12}) {
         settings.push_back(absl::StrCat("schedule=", name, " virtual=", stages));
       }
@@ -180,18 +189,52 @@ absl::StatusOr<std::vector<std::string>> Schedules(const SpaceOptions& options) 
   return settings;
 }
 
+// Schedules with backwards in two halves.
+absl::flat_hash_set<std::string> SplitSchedules() {
+  absl::flat_hash_set<std::string> names;
+  for (const ScheduleEntry& entry : weft::Schedules()) {
+    const absl::StatusOr<PipelineSchedule> example = BuildSchedule(entry, {.ranks = 2, .microbatches = 4});
+    if (!example.ok()) continue;
+    const bool splits = std::any_of(example->order.begin(), example->order.end(), [](const std::vector<Slot>& order) {
+      return std::any_of(order.begin(), order.end(),
+                         [](const Slot& slot) { return slot.kind == SlotKind::kBackwardInput; });
+    });
+    if (splits) names.emplace(entry.name);
+  }
+  return names;
+}
+
 bool ScheduleIsFixed(const Plan& plan) {
   return !plan.schedule().name().empty() || !plan.schedule().definition().empty();
 }
 
 }  // namespace
 
+int64_t MicrobatchesOf(const Recipe& recipe, const Plan& plan) {
+  return recipe.global_batch_sequences() /
+         (AxisSize(plan.mesh(), "data") * std::max<int64_t>(1, recipe.microbatch_sequences()));
+}
+
+absl::Status ResolveGiven(const Device& device, Recipe* recipe, Plan* plan) {
+  const int64_t microbatch = recipe->microbatch_sequences();
+  WEFT_RETURN_IF_ERROR(ValidateAndResolve(recipe));
+  recipe->set_microbatch_sequences(microbatch);
+  Plan defaults;
+  *defaults.mutable_precision() = plan->precision();
+  WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, device));
+  *plan->mutable_precision() = defaults.precision();
+  return absl::OkStatus();
+}
+
 std::vector<std::string> DimensionNames() {
   return {std::string(kMeshName),
           std::string(kMicrobatchName),
           std::string(kScheduleName),
           "zero",
+          "zero-group",
+          "reshard",
           "sequence-parallel",
+          "between-halves",
           "recompute",
           "offload"};
 }
@@ -211,7 +254,7 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
     return absl::NotFoundError(
         absl::StrCat("no dimension is called ", Quoted(excluded), "; known: ", absl::StrJoin(names, ", ")));
   }
-  using Predicate = bool (*)(const Recipe&, const Plan&);
+  using Predicate = std::function<bool(const Recipe&, const Plan&)>;
   using Copy = void (*)(const Recipe&, const Plan&, Recipe*, Plan*);
   const auto is_excluded = [&](absl::string_view name) {
     return std::find(options.excluded.begin(), options.excluded.end(), name) != options.excluded.end();
@@ -227,7 +270,7 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
     return absl::OkStatus();
   };
   const Plan& plan = options.plan;
-  // The default microbatch.
+  // A dimension that is excluded keeps its default, here one sequence.
   if (is_excluded(kMicrobatchName) && options.recipe.microbatch_sequences() == 0) {
     space.options_.recipe.set_microbatch_sequences(1);
   }
@@ -248,6 +291,10 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
                            [](const Recipe& from, const Plan&, Recipe* recipe, Plan*) {
                              recipe->set_microbatch_sequences(from.microbatch_sequences());
                            }));
+  if (!plan.schedule().name().empty()) {
+    WEFT_ASSIGN_OR_RETURN(const ScheduleEntry* entry, FindSchedule(plan.schedule().name()));
+    WEFT_RETURN_IF_ERROR(CheckSearched(*entry));
+  }
   WEFT_ASSIGN_OR_RETURN(std::vector<std::string> schedules, Schedules(options));
   WEFT_RETURN_IF_ERROR(add(kScheduleName, ScheduleIsFixed(plan), std::move(schedules), ScheduleIsNeeded, nullptr,
                            [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
@@ -257,13 +304,49 @@ absl::StatusOr<Space> Space::Make(const SpaceOptions& options, const Cluster& cl
                            }));
   WEFT_RETURN_IF_ERROR(add("zero", plan.has_zero(), {"", "zero.stage=1", "zero.stage=2", "zero.stage=3"}, HasReplicas,
                            nullptr, [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             const Zero before = plan->zero();
                              plan->clear_zero();
-                             if (from.has_zero()) *plan->mutable_zero() = from.zero();
+                             if (from.zero().stage() == 0) return;
+                             *plan->mutable_zero() = before;
+                             plan->mutable_zero()->set_stage(from.zero().stage());
                            }));
+  // Groups within nodes: only a reduced gradient then crosses them.
+  std::vector<std::string> groups = {""};
+  for (const int64_t size : Divisors(cluster.devices_per_node())) {
+    if (size > 1 && devices > cluster.devices_per_node()) groups.push_back(absl::StrCat("zero.group=", size));
+  }
+  const auto shards = [](const Recipe& recipe, const Plan& plan) {
+    return HasReplicas(recipe, plan) && plan.zero().stage() >= 1;
+  };
+  const auto group_divides = [](const Recipe&, const Plan& plan) {
+    const int64_t group = plan.zero().group(), data = AxisSize(plan.mesh(), "data");
+    return group == 0 || (group < data && data % group == 0);
+  };
+  WEFT_RETURN_IF_ERROR(add("zero-group", plan.has_zero() || options.under_runtime, std::move(groups), shards,
+                           group_divides, [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+                             if (plan->has_zero()) plan->mutable_zero()->set_group(from.zero().group());
+                           }));
+  WEFT_RETURN_IF_ERROR(add(
+      "reshard", plan.has_zero() || options.under_runtime, {"", "zero.reshard=AFTER_BACKWARD", "zero.reshard=NEVER"},
+      [](const Recipe& recipe, const Plan& plan) { return HasReplicas(recipe, plan) && plan.zero().stage() == 3; },
+      nullptr,
+      [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
+        if (!plan->has_zero()) return;
+        plan->mutable_zero()->set_reshard(from.zero().reshard());
+        *plan->mutable_zero()->mutable_kept_layers() = from.zero().kept_layers();
+      }));
   WEFT_RETURN_IF_ERROR(add("sequence-parallel", plan.sequence_parallel(), {"", "sequence_parallel=true"}, HasTensorAxis,
                            nullptr, [](const Recipe&, const Plan& from, Recipe*, Plan* plan) {
                              plan->set_sequence_parallel(from.sequence_parallel());
                            }));
+  WEFT_RETURN_IF_ERROR(add(
+      "between-halves", plan.between_halves() != OWN_ROWS || options.under_runtime,
+      {"", "between_halves=GATHERED_ROWS", "between_halves=EVERYTHING"},
+      [split = SplitSchedules()](const Recipe&, const Plan& plan) {
+        return plan.sequence_parallel() && split.contains(plan.schedule().name());
+      },
+      nullptr,
+      [](const Recipe&, const Plan& from, Recipe*, Plan* plan) { plan->set_between_halves(from.between_halves()); }));
   std::vector<std::string> recompute = {"recompute.mode=FIT"};
   // A framework chooses the form of its attention itself.
   if (plan.attention() == FUSED && !options.under_runtime) {

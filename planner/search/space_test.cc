@@ -1,5 +1,6 @@
 #include "planner/search/space.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/util/mesh.h"
+#include "schedules/pipeline/schedule.h"
 #include "tests/parse_text.h"
 
 namespace weft::planner {
@@ -107,6 +109,22 @@ TEST(Space, OffloadNeedsALinkToTheHost) {
   const size_t without = AllSettings(Options(), cluster).size();
   cluster.mutable_host()->set_bytes_per_second(1e9);
   EXPECT_EQ(AllSettings(Options(), cluster).size(), 2 * without);
+}
+
+// A schedule whose number of stages per rank is fixed has one choice.
+TEST(Space, OnlySchedulesWithAnyNumberOfStagesHaveThemAsChoices) {
+  std::map<std::string, size_t> choices;
+  for (const ScheduleEntry& entry : Schedules()) {
+    SpaceOptions options = Options();
+    options.schedules = {std::string(entry.name)};
+    const absl::StatusOr<Space> space = Space::Make(options, SmallCluster());
+    if (!space.ok()) continue;
+    for (const Dimension& dimension : space->dimensions()) {
+      if (dimension.name == "schedule") choices[options.schedules[0]] = dimension.choices.size();
+    }
+  }
+  for (const char* name : {"interleaved", "interleaved-zb", "looped-bfs"}) EXPECT_EQ(choices[name], 8) << name;
+  for (const char* name : {"zb-v", "v-half", "v-min", "dualpipev", "1f1b"}) EXPECT_EQ(choices[name], 1) << name;
 }
 
 std::string ErrorOf(const SpaceOptions& options) {

@@ -2,46 +2,67 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <set>
 #include <utility>
 
 #include "compiler/inputs/plan_inputs.h"
+#include "planner/choose_recompute.h"
 #include "planner/compile.h"
 #include "planner/evaluate.h"
+#include "planner/live_bytes.h"
 #include "proto/util/status.h"
 
 namespace weft::planner {
 namespace {
 
-// Recomputes the first counts[p] layers of each pipe rank p.
-void RecomputeFirst(const std::vector<std::vector<int32_t>>& layers, const std::vector<int>& counts, Plan& plan) {
-  std::set<int32_t> chosen;
-  for (size_t p = 0; p < layers.size(); ++p) chosen.insert(layers[p].begin(), layers[p].begin() + counts[p]);
-  plan.mutable_recompute()->Clear();
-  if (chosen.empty()) return;
-  plan.mutable_recompute()->set_mode(Recompute::LAYERS);
-  for (const int32_t layer : chosen) plan.mutable_recompute()->add_layers(layer);
-}
+// How many of its layers a pipe rank recomputes: a search for the fewest with which it fits.
+class LayerCount {
+ public:
+  // At least `fewest` of `all` layers, each of which frees about `bytes`.
+  LayerCount(int fewest, int all, int64_t bytes)
+      : next_(std::min(fewest, all)), low_(next_ - 1), all_(all), high_(all + 1), bytes_(bytes) {}
 
-// The layers of each pipe rank, ascending, without the layer of the loss, which is never recomputed.
-std::vector<std::vector<int32_t>> LayersOfRanks(const ScheduleShape& shape, const std::vector<int32_t>& cut) {
-  std::vector<std::vector<int32_t>> layers(shape.held.size());
-  for (const std::vector<int>& lane : shape.placement) {
-    int32_t layer = 0;
-    for (size_t stage = 0; stage < cut.size(); ++stage) {
-      for (const int32_t end = layer + cut[stage]; layer < end; ++layer) layers[lane[stage]].push_back(layer);
+  // The fewest layers that are not known to be too few.
+  int fewest() const { return std::min(low_ + 1, all_); }
+
+  // The number to try next. The fewest layers with which the rank fits, or all of them, if is_found().
+  int next() const { return next_; }
+  bool is_found() const { return high_ - low_ <= 1 && next_ == std::min(high_, all_); }
+
+  // The rank takes more than the capacity by `over` bytes if it recomputes next() layers.
+  void Add(int64_t over) {
+    const int tried = next_;
+    (over <= 0 ? high_ : low_) = tried;
+    if (high_ - low_ <= 1) {
+      next_ = std::min(high_, all_);
+      return;
     }
+    // The bytes of a layer, or of the last two numbers, show how many layers are missing.
+    int64_t guess = before_ >= 0 ? low_ + (high_ - low_) / 2
+                    : bytes_ > 0 ? tried + (over + bytes_ - 1) / bytes_
+                                 : tried + 1;
+    if (before_ >= 0 && before_ != tried) {
+      const double of_layer = static_cast<double>(over_before_ - over) / (tried - before_);
+      if (of_layer > 0) guess = tried + static_cast<int64_t>(std::ceil(static_cast<double>(over) / of_layer));
+    }
+    before_ = tried;
+    over_before_ = over;
+    next_ = static_cast<int>(std::clamp<int64_t>(guess, low_ + 1, high_ - 1));
   }
-  const int32_t loss = std::accumulate(cut.begin(), cut.end(), -1);
-  for (std::vector<int32_t>& of_rank : layers) {
-    std::erase(of_rank, loss);
-    std::sort(of_rank.begin(), of_rank.end());
-  }
-  return layers;
-}
 
-// Tries a plan that leaves no choice open but those of the compiler. `quickly`: with higher arenas, and without an
+ private:
+  int next_;
+  // Too few, or fewer than the bound allows.
+  int low_;
+  int all_;
+  // Enough; all_ + 1 = no number is known to be enough.
+  int high_;
+  int64_t bytes_;
+  // The number before, and its bytes above the capacity.
+  int before_ = -1;
+  int64_t over_before_ = 0;
+};
+
+// Tries a plan that leaves only the compiler's own choices open. `quickly`: arenas may be higher, and there is no
 // evaluation program.
 TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
   TriedPlan tried{.found = std::move(plan)};
@@ -64,6 +85,11 @@ TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
     found.device_bytes = *std::max_element(made.rank_bytes.begin(), made.rank_bytes.end());
     found.report = std::move(made.report);
     tried.fits = found.device_bytes <= context.capacity && (context.runtime != nullptr || made.fits);
+    if (!tried.fits && quickly && context.runtime == nullptr) {
+      const auto& templates = made.program.templates();
+      tried.may_fit = std::all_of(templates.begin(), templates.end(),
+                                  [&](const Template& t) { return FullestMoment(t) <= context.capacity; });
+    }
     return absl::OkStatus();
   };
   tried.status = run();
@@ -87,47 +113,46 @@ TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan) {
 }
 
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
-                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound) {
+                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound,
+                       const std::function<bool(const std::vector<double>&)>& is_slower) {
   plan.least_seconds = bound.least_seconds;
   plan.least_bytes = bound.least_bytes;
-  plan.estimated_seconds = bound.estimated_seconds;
   plan.plan.mutable_partition()->mutable_layers_per_stage()->Assign(layers_per_stage.begin(), layers_per_stage.end());
   const auto run = [&](const FoundPlan& exact) {
     TriedPlan tried = Run(context, exact, /*quickly=*/true);
-    if (tried.status.ok() && !tried.fits && context.runtime == nullptr) tried = TryAsItIs(context, exact);
+    if (tried.status.ok() && !tried.fits && tried.may_fit) tried = TryAsItIs(context, exact);
     return tried;
   };
   if (plan.plan.recompute().mode() != Recompute::FIT) return run(plan);
-  const std::vector<std::vector<int32_t>> layers = LayersOfRanks(shape, layers_per_stage);
-  std::vector<int> counts(layers.size());
-  for (size_t p = 0; p < counts.size(); ++p) {
-    const double share = bound.recomputed_share[p] * static_cast<double>(layers[p].size());
-    counts[p] = std::min(static_cast<int>(std::ceil(share)), static_cast<int>(layers[p].size()));
+  const std::vector<std::vector<int32_t>> layers =
+      RecomputableLayers(shape.placement, static_cast<int64_t>(shape.held.size()), layers_per_stage);
+  std::vector<LayerCount> counts;
+  for (size_t p = 0; p < layers.size(); ++p) {
+    counts.emplace_back(static_cast<int>(std::ceil(bound.recomputed_layers[p])), static_cast<int>(layers[p].size()),
+                        bound.bytes_of_layer[p]);
   }
-  std::vector<int64_t> before;
-  std::vector<int> counts_before;
   while (true) {
-    RecomputeFirst(layers, counts, plan.plan);
-    TriedPlan tried = run(plan);
-    if (!tried.status.ok() || tried.fits) return tried;
-    // By how much the bytes of a rank fell with each layer that was added, or a guess.
-    const std::vector<int64_t>& bytes = tried.rank_bytes;
-    std::vector<int> next = counts;
-    bool grows = false;
-    for (size_t p = 0; p < counts.size(); ++p) {
-      const int64_t over = bytes[p] - context.capacity;
-      if (over <= 0 || counts[p] == static_cast<int>(layers[p].size())) continue;
-      int64_t more = (static_cast<int64_t>(layers[p].size()) - counts[p] + 3) / 4;
-      if (!before.empty() && counts[p] > counts_before[p] && before[p] > bytes[p]) {
-        const int64_t of_layer = (before[p] - bytes[p]) / (counts[p] - counts_before[p]);
-        more = (over + of_layer - 1) / std::max<int64_t>(1, of_layer);
-      }
-      next[p] = static_cast<int>(std::min<int64_t>(static_cast<int64_t>(layers[p].size()), counts[p] + more));
-      grows = true;
+    std::vector<int> tries;
+    std::vector<double> fewest;
+    for (const LayerCount& count : counts) {
+      tries.push_back(count.next());
+      fewest.push_back(count.fewest());
     }
-    if (!grows) return tried;
-    before = bytes;
-    counts_before = std::exchange(counts, std::move(next));
+    if (is_slower != nullptr && is_slower(fewest)) {
+      TriedPlan given_up{.found = std::move(plan)};
+      given_up.is_slower = true;
+      return given_up;
+    }
+    *plan.plan.mutable_recompute() = RecomputeFirst(layers, tries);
+    TriedPlan tried = run(plan);
+    if (!tried.status.ok()) return tried;
+    bool found = true;
+    for (size_t p = 0; p < counts.size(); ++p) {
+      if (counts[p].is_found()) continue;
+      counts[p].Add(tried.rank_bytes[p] - context.capacity);
+      found &= counts[p].is_found() && counts[p].next() == tries[p];
+    }
+    if (found) return tried;
   }
 }
 

@@ -3,6 +3,7 @@
 #define WEFT_PLANNER_SEARCH_TRY_CANDIDATE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,42 +23,49 @@ struct FoundPlan {
   ChoiceIndices candidate = {};
   // The candidate's choices.
   std::string settings = {};
-  // With the stage cut and everything else that the planner chose. The recipe has the microbatch.
+  // They have the stage cut and everything else that the planner chose. The recipe has the microbatch.
   Recipe recipe = {};
   Plan plan = {};
   SimulationReport report = {};
-  // Of the fullest rank.
+  // Bytes of the fullest rank.
   int64_t device_bytes = 0;
-  // The program is the one that weft compile makes (TryAsItIs).
+  // True if the program is the one that weft compile makes (TryAsItIs).
   bool is_finished = false;
-  // What the bounds said before the plan was compiled (plan_bound.h).
+  // The bounds before the plan was compiled (plan_bound.h).
   double least_seconds = 0;
-  double estimated_seconds = 0;
   int64_t least_bytes = 0;
 };
 
 struct TriedPlan {
-  // Why the plan was refused.
+  // The reason if the plan was refused.
   absl::Status status = absl::OkStatus();
   FoundPlan found = {};
   // By pipe rank.
   std::vector<int64_t> rank_bytes = {};
   bool fits = false;
+  // Arenas of another order could be low enough.
+  bool may_fit = false;
+  // It was given up, because it recomputes too much.
+  bool is_slower = false;
 };
 
-// Tries `plan`, whose recipe and plan are set, with all choices that it leaves open made as the compiler makes them.
-// The program is the one that weft compile makes.
+// Tries `plan`, whose recipe and plan are set. The compiler makes the choices that the plan leaves open, so the program
+// is the one that weft compile makes.
 TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan);
 
 // Tries `plan`, whose recipe, plan and candidate are set. With recompute FIT, each pipe rank recomputes the first of
-// its layers: as few as `bound` allows, then more on the ranks that do not fit.
+// its layers: the fewest with which it fits, as weft compile chooses them, and at least those that `bound` says. If
+// `is_slower` is not null, the plan is given up when it returns true for the number of layers that each rank must
+// recompute at least.
 //
-// Arenas may be somewhat higher than those of weft compile, unless the plan fits only with low ones, and there may be
+// Arenas may be somewhat higher than those of weft compile, unless the plan fits only with the lower ones. There may be
 // no evaluation program. The times are the same.
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
-                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound);
+                       const std::vector<int32_t>& layers_per_stage, const PlanBound& bound,
+                       const std::function<bool(const std::vector<double>&)>& is_slower);
 
-// The program of a plan that was tried, whose arenas may be higher than those of weft compile. Its times are the same.
+// Returns the program of a plan that was tried. Its arenas may be higher than those of weft compile; its times are the
+// same.
 absl::StatusOr<Program> ProgramOf(const SearchContext& context, const FoundPlan& plan);
 
 }  // namespace weft::planner

@@ -15,7 +15,7 @@ namespace {
 
 const char* LongVarint(const char* at, const char* end, uint64_t* value) {
   *value = 0;
-  // Reads nine bytes here. Only negative numbers have a tenth byte.
+  // Read up to nine bytes of seven bits. Only numbers of 2^63 or more have a tenth byte.
   for (int shift = 0; shift < 63; shift += 7) {
     if (at >= end) return nullptr;
     const uint64_t byte = static_cast<unsigned char>(*at++);

@@ -51,8 +51,8 @@ absl::Status ErrorAt(absl::string_view source, int line, int column, absl::strin
   return absl::InvalidArgumentError(absl::StrCat(source, ":", line + 1, ":", column + 1, ": ", message));
 }
 
-// True for types of messages that people write. The reader records the places of all fields only for these types.
-// Programs and traces have too many fields for that, because their size grows with the number of actions.
+// True for the messages whose zeros CheckZeros checks. The reader records the places of all fields only for these
+// messages. Programs and traces have too many fields for that, because their size grows with the number of actions.
 bool IsSpec(const Descriptor& type) {
   const std::string& name = type.full_name();
   return name == "weft.Recipe" || name == "weft.Plan" || name == "weft.Cluster" || name == "weft.Runtime";

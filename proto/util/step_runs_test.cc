@@ -376,8 +376,7 @@ TEST(PlacedStepsTest, AreTheProgramsOwn) {
   EXPECT_TRUE(uses[0].awaited);
   EXPECT_TRUE(uses[1].waits);
   EXPECT_FALSE(uses[2].waits);
-  // In updates an ADD never shares a launch, and in a microbatch's actions a CAST never does. So they have no tensors
-  // there.
+  // Steps that can never share a launch have no tensors: an ADD in an optimizer step, and a CAST in a forward.
   EXPECT_TRUE(uses[1].inputs.empty());
   action.set_kind(FORWARD);
   EXPECT_TRUE(PlacedStepsOf(program, *t, action)[0].inputs.empty());

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A cluster with two nodes of four devices and two interfaces, and with `parts`.
+// Returns a cluster with two nodes of four devices and two interfaces, and with `parts`.
 Cluster With(const std::string& parts) {
   Cluster cluster;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(

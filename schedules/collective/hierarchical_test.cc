@@ -29,7 +29,8 @@ TEST(Hierarchical, SumsInBlocksFirst) {
   EXPECT_EQ(SumOrder(Build("hierarchical", 9), 4, 1), "(((0+2)+1)+(((3+5)+4)+((6+8)+7)))");
 }
 
-// Returns the largest distance from a source up to its destination: the block size if there are several blocks.
+// Returns the largest difference `destination - source` of all steps. If there are several blocks, it is the block
+// size: a step to the next block goes to the member at the same place there.
 int Farthest(const CollectivePlan& plan) {
   int most = 0;
   for (const auto& round : plan.rounds) {

@@ -266,7 +266,7 @@ TEST(Hanayo, RefusesAbsurdNumbers) {
                                  .limit = 3};
   const PipelineSchedule schedule = *BuildSchedule(Hanayo(), params);
   EXPECT_EQ(CheckSchedule(schedule, 512), absl::OkStatus());
-  // The closed form does not fit either, in units of 1/1024.
+  // There is no closed form either: in units of 1/1024, its values do not fit in an integer.
   EXPECT_FALSE(Hanayo().closed_form(
       {.ranks = 1, .microbatches = 512, .costs = {.forward = large, .backward = large}, .waves = 512}));
 }

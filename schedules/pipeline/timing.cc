@@ -91,7 +91,7 @@ class TimeRecorder {
   ScheduleTiming timing_;
 };
 
-// How fast an asynchronous schedule runs in steady state.
+// The steady state of an asynchronous schedule.
 struct Period {
   // The time that `repetitions` repetitions add; 0 if no period was found.
   int64_t time = 0;

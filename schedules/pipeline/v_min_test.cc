@@ -26,7 +26,7 @@ TEST(VMin, TwoRanksWasteOneSlot) {
 }
 
 // For P = 2 to 16, the bubble (in slots of one stage) and the peak activations (in stages) equal those of the authors'
-// lists, but for P = 2 modulo 3 the bubble is two slots less.
+// lists. If P = 2 modulo 3, the bubble is two slots shorter than theirs.
 TEST(VMin, BubbleAndPeaks) {
   const ScheduleEntry& entry = **FindSchedule("v-min");
   for (int p = 2; p <= 16; ++p) {

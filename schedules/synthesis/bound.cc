@@ -13,7 +13,8 @@ namespace {
 // Larger problems get heads and tails from single predecessors only.
 constexpr int64_t kMaxCounts = int64_t{1} << 26;
 
-// Each backward takes at most as long as it does whole or in halves, and its input gradient is there no later.
+// Returns the problem with backwards that take the shorter of their times whole and in halves, and whose input
+// gradients come no later than in either case.
 SynthesisProblem Relaxed(const SynthesisProblem& problem) {
   SynthesisProblem relaxed = problem;
   if (!problem.split) return relaxed;
@@ -43,7 +44,7 @@ class PartialOrder {
             Add(graph.id(kind, s, previous), graph.id(kind, s, m), 0);
           }
         }
-        // Room for K microbatches of the stage.
+        // The stage has room for `room` microbatches.
         const int64_t held = graph.activations[s];
         const int64_t room = held > 0 ? graph.memory_cap / held : n;
         const int64_t index = static_cast<int64_t>(lane.size()) - 1 - room;
@@ -53,7 +54,7 @@ class PartialOrder {
     for (int32_t id = 0; id < static_cast<int32_t>(before_.size()); ++id) {
       if (graph.exists(id) && graph.reads[id] >= 0) Add(graph.reads[id], id, graph.lag[id]);
     }
-    // A topological order: microbatch by microbatch.
+    // Going microbatch by microbatch is a topological order.
     for (int m = 0; m < n; ++m) {
       for (int s = 0; s < graph.stages; ++s) sequence_.push_back(graph.id(kForwardOp, s, m));
       for (int s = graph.stages - 1; s >= 0; --s) {
@@ -73,10 +74,11 @@ class PartialOrder {
     reversed_ = !reversed_;
   }
 
-  // The earliest start of each slot.
+  // Returns the earliest start of each slot.
   std::vector<int64_t> Heads() const {
     const int n = graph_.microbatches, groups = 3 * graph_.stages;
-    // All arcs are within a lane, and groups are chains: of each group, a slot comes after the first `count`.
+    // All arcs are within a lane, and each group is a chain. So a slot comes after the first `count` slots of each
+    // group.
     const bool in_sets = static_cast<int64_t>(before_.size()) * groups <= kMaxCounts;
     std::vector<int32_t> count(in_sets ? before_.size() * groups : 0);
     std::vector<int64_t> head(before_.size());
@@ -122,7 +124,7 @@ class PartialOrder {
   void Add(int32_t from, int32_t to, int64_t lag) {
     if (graph_.exists(from) && graph_.exists(to)) before_[to].push_back({from, lag});
   }
-  // Of a slot in its group.
+  // Returns the position of a slot in its group.
   int Position(int32_t id) const {
     return reversed_ ? graph_.microbatches - 1 - graph_.microbatch(id) : graph_.microbatch(id);
   }
@@ -137,7 +139,8 @@ class PartialOrder {
   bool reversed_ = false;
 };
 
-// Jackson's preemptive schedule: always work on the started slot with the longest tail.
+// Returns the makespan of Jackson's preemptive schedule: it always runs, of the slots whose heads have passed, the one
+// with the most time after it.
 int64_t PreemptiveMakespan(const SlotGraph& graph, const SlotBounds& bounds, std::vector<int32_t> slots) {
   std::sort(slots.begin(), slots.end(),
             [&](int32_t a, int32_t b) { return std::pair(bounds.head[a], a) < std::pair(bounds.head[b], b); });
@@ -163,7 +166,7 @@ int64_t PreemptiveMakespan(const SlotGraph& graph, const SlotBounds& bounds, std
   return makespan;
 }
 
-// The work of the rank that has most.
+// Returns the work of the rank that has the most.
 int64_t BusiestRank(const SlotGraph& graph) {
   std::vector<int64_t> work(graph.ranks);
   for (size_t id = 0; id < graph.time.size(); ++id) work[graph.rank[id]] += graph.time[id];

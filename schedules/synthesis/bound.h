@@ -10,7 +10,7 @@
 
 namespace weft {
 
-// What holds in every schedule of a graph: the earliest start of each slot, and the least time from its start to the
+// Lower bounds for every schedule of a graph: the earliest start of each slot, and the least time from its start to the
 // end of the schedule.
 struct SlotBounds {
   std::vector<int64_t> head, tail;
@@ -24,16 +24,16 @@ struct SlotBounds {
 // Cost: O(n_r log n_r) for each slot, n_r = slots on its rank.
 SlotBounds BoundSlots(const SlotGraph& graph);
 
-// The best bound of a graph: the longest head + tail, and for each rank the makespan of its slots alone, each with its
-// head and tail, if slots could be interrupted (Jackson's preemptive schedule). This counts work, fill and drain of the
-// busiest rank.
+// Returns the best bound of a graph. It is the largest of the longest head + tail and, for each rank, the makespan of
+// its slots alone, each with its head and tail, if slots could be interrupted (Jackson's preemptive schedule). The
+// latter counts work, fill and drain of the busiest rank.
 //
 // Source: Carlier 1982, "The one-machine sequencing problem", EJOR 11; Carlier and Pinson 1989, "An algorithm for
 // solving the job-shop problem", Management Science 35 (heads from sets of predecessors).
 int64_t BoundGraph(const SlotGraph& graph);
 
-// The smallest bound over all placements of the problem. With two lanes it is also the smallest over all shares of
-// microbatches between them.
+// Returns the smallest bound over all placements of the problem. With two lanes it is also the smallest over all shares
+// of microbatches between them.
 int64_t LowerBound(const SynthesisProblem& problem);
 
 }  // namespace weft

@@ -55,7 +55,7 @@ class Model {
     std::vector<int64_t> start(graph_.time.size());
     for (std::vector<int32_t>& slots : order_) {
       for (const int32_t id : slots) start[id] = model.eval(start_[id], true).get_numeral_int64();
-      // A slot that takes no time is before one that starts with it.
+      // A slot that takes no time comes before a slot that starts at the same time.
       std::sort(slots.begin(), slots.end(), [&](int32_t a, int32_t b) {
         const auto key = [&](int32_t id) {
           return std::tuple(start[id], start[id] + graph_.time[id], Depth(id), graph_.microbatch(id));
@@ -78,7 +78,7 @@ class Model {
     solver_.add(start_[id] - start_[earlier] >= Number(graph_.time[earlier] + lag));
   }
 
-  // The place on a microbatch's way: forwards up, gradients down.
+  // Returns the position of a slot on its microbatch's path: forwards go up the stages, gradients down.
   int Depth(int32_t id) const {
     const int stage = graph_.stage(id);
     return graph_.kind(id) == kForwardOp ? stage : 2 * graph_.stages - 1 - stage;
@@ -90,7 +90,7 @@ class Model {
                                                   !(Depth(a) == Depth(b) && graph_.kind(b) != kWeightOp));
   }
 
-  // Whether a runs before b, two slots of a rank.
+  // Returns the expression "a runs before b" for two slots of a rank.
   z3::expr Before(int32_t a, int32_t b) {
     if (Precedes(a, b)) return context_.bool_val(true);
     if (Precedes(b, a)) return context_.bool_val(false);
@@ -104,7 +104,7 @@ class Model {
     return a < b ? first : !first;
   }
 
-  // The meaning of the boolean "a before b".
+  // Adds the meaning of the boolean `first`, "a before b", to the solver.
   void Decide(int32_t a, int32_t b, const z3::expr& first) {
     solver_.add(z3::implies(first, start_[b] - start_[a] >= Number(graph_.time[a])));
     solver_.add(z3::implies(!first, start_[a] - start_[b] >= Number(graph_.time[b])));
@@ -117,7 +117,7 @@ class Model {
       for (const int32_t b : slots) {
         if (a == b || Precedes(a, b) || Precedes(b, a)) continue;
         const z3::expr before = Before(a, b);
-        // The group's earlier slots are before a, its later ones after b.
+        // If a is before b, so are the earlier slots of a's group, and a is before the later slots of b's group.
         if (graph_.microbatch(a) > 0 && graph_.exists(a - 1)) solver_.add(z3::implies(before, Before(a - 1, b)));
         const int32_t next = b + 1;
         if (graph_.microbatch(b) + 1 < graph_.microbatches && graph_.exists(next)) {
@@ -127,7 +127,8 @@ class Model {
     }
   }
 
-  // At each forward, what has run forward and is not released. Returns false if the weights are too large for Z3.
+  // Limits what the rank holds at each of its forwards: activations of forwards that have run and are not released.
+  // Returns false if they cannot fit, or if the weights are too large for Z3.
   bool AddMemory(const std::vector<int32_t>& slots) {
     int64_t unit = 0, sum = 0;
     for (const int32_t id : slots) {

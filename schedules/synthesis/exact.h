@@ -20,12 +20,13 @@ bool HasExactSearch();
 //          earlier ones of its group do too. The cap is one linear inequality over these booleans at each forward.
 // Cost:    exponential; `work` bounds it, in Z3's units of work (rlimit), so that the answer is the same on every
 //          machine with the same Z3.
-// kFound leaves the order in `order`; kNone is a proof.
+// If the answer is kFound, `order` has the order that was found. kNone proves that there is none.
 //
 // Why Z3: difference logic is made for "a before b or b before a"; the linear relaxation of that (CBC) says nothing
-// about makespans, and Gecode lacks the learning of conflicts that proofs need. Source: Manne 1960, "On the job-shop
-// scheduling problem", Operations Research 8 (the model); de Moura and Bjorner 2008,
-//         "Z3: an efficient SMT solver", TACAS.
+// about makespans, and Gecode lacks the learning of conflicts that proofs need.
+//
+// Source:  Manne 1960, "On the job-shop scheduling problem", Operations Research 8 (the model); de Moura and Bjorner
+//          2008, "Z3: an efficient SMT solver", TACAS.
 ExactAnswer ExactSearch(const SlotGraph& graph, int64_t deadline, uint32_t work, SlotOrder& order);
 
 }  // namespace weft

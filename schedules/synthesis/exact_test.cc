@@ -1,4 +1,4 @@
-// Exact search and bounds against all orders of a few slots.
+// Compares exact search and bounds with all orders of a few slots.
 #include "schedules/synthesis/exact.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void ForEachOrder(const SlotGraph& graph, std::vector<int32_t>& order, std::vect
   }
 }
 
-// The smallest makespan of all orders of all ranks, by trying them; -1 if there are too many.
+// Returns the smallest makespan, by trying all orders of all ranks; -1 if there are too many orders.
 int64_t BruteForce(const SlotGraph& graph) {
   std::vector<SlotOrder> orders(graph.ranks);
   int64_t product = 1;

@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// What one rank holds while an order is built.
+// The activations that one rank holds while an order is built.
 class RankMemory {
  public:
   RankMemory(const SlotGraph& graph, int rank) : graph_(graph), held_(graph.microbatches), left_(graph.microbatches) {
@@ -19,8 +19,8 @@ class RankMemory {
     }
   }
 
-  // True if after the forward all microbatches can still finish here, the oldest first: each with what it needs for all
-  // its stages here, while the younger ones keep what they hold.
+  // True if all microbatches can still finish on this rank after the forward, the oldest first. A microbatch can finish
+  // if everything that it needs for its stages here fits beside what the younger microbatches hold.
   bool Admits(int32_t forward) const {
     const int own = graph_.microbatch(forward);
     int64_t younger = 0;
@@ -51,7 +51,7 @@ class RankMemory {
   int oldest_ = 0, newest_ = -1;
 };
 
-// One lane's part of a group: the next slot to schedule.
+// The slots of a group that are in one lane, and the next one to schedule.
 struct Chain {
   std::vector<int32_t> slots;
   size_t next = 0;
@@ -75,7 +75,7 @@ SlotOrder ListOrder(const SlotGraph& graph, const SlotBounds& bounds, const List
   for (int rank = 0; rank < graph.ranks; ++rank) memory.emplace_back(graph, rank);
   std::vector<int64_t> free(graph.ranks), end(graph.time.size(), -1);
   std::vector<int> in_flight(graph.placement.size() * graph.stages);
-  // The number of the count of a slot's stage and lane.
+  // Returns the index in `in_flight` for a slot's stage and lane.
   const auto place = [&](int32_t id) { return graph.lane_of[graph.microbatch(id)] * graph.stages + graph.stage(id); };
   const auto priority = [&](int32_t id) {
     return policy.tail * bounds.tail[id] + policy.kind[graph.kind(id)] - policy.microbatch * graph.microbatch(id);

@@ -9,12 +9,12 @@
 namespace weft {
 namespace {
 
-// Every value of every parameter that the schedule takes and that can fit the problem.
+// Returns every combination of the schedule's parameters that can fit the problem.
 std::vector<std::pair<std::string, ScheduleParams>> Variants(const ScheduleEntry& entry,
                                                              const SynthesisProblem& problem) {
   ScheduleParams params = {.ranks = problem.ranks, .microbatches = problem.microbatches};
-  // Schedules that order slots by time know one time for all stages: the average. All times are multiplied by the
-  // number of ranks, so that it is whole.
+  // Schedules that order slots by time know one time for all stages, so they get the average. All times are multiplied
+  // by the number of ranks, so that the average is an integer.
   params.costs = {.forward = 0, .backward = 0, .weight = 0, .p2p = problem.p2p * problem.ranks};
   for (const StageCosts& costs : problem.costs) {
     params.costs.forward += costs.forward;

@@ -12,15 +12,15 @@
 namespace weft {
 
 struct NamedSolution {
-  // The schedule's name; then its parameters, if it has any: "hanayo --waves=2".
+  // The schedule's name, and its parameters if it has any, e.g. "hanayo --waves=2".
   std::string name;
   PipelineSchedule schedule;
   int64_t makespan = 0;
 };
 
-// All registered schedules with all values of their own parameters that solve the problem, the fastest first; of each
-// name only the fastest. A message-driven schedule is frozen in the order of these times. Pairs run one slot after the
-// other, because a problem says nothing about overlap.
+// Tries all registered schedules, with all values of their own parameters. Returns the fastest of each name that solves
+// the problem, sorted by makespan. A message-driven schedule is frozen in the order that results from the problem's
+// times. Pairs run one slot after the other, because a problem says nothing about overlap.
 std::vector<NamedSolution> NamedSolutions(const SynthesisProblem& problem);
 
 }  // namespace weft

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// Searches keep several numbers for each slot.
+// The largest problem, in slots: searches keep several numbers for each slot.
 constexpr int64_t kMaxSearchedSlots = int64_t{1} << 20;
 constexpr int64_t kMaxActivations = int64_t{1} << 50;
 
@@ -123,17 +123,17 @@ absl::StatusOr<ScheduleTiming> CheckSolution(const SynthesisProblem& problem, co
     return absl::InvalidArgumentError(absl::StrCat("no solution: ", why));
   };
   if (static_cast<int>(schedule.order.size()) != problem.ranks || schedule.stages != problem.stages()) {
-    return refuse("another number of ranks or stages");
+    return refuse("it has another number of ranks or stages");
   }
   if (std::count(problem.placements.begin(), problem.placements.end(), schedule.placement) == 0) {
-    return refuse("a placement that is not allowed");
+    return refuse("it uses a placement that is not allowed");
   }
   if (schedule.message_driven || schedule.asynchrony) return refuse("it is not static, or does not flush");
   for (const std::vector<Slot>& order : schedule.order) {
     for (const Slot& slot : order) {
-      if (slot.width != 1 || slot.paired) return refuse("a pair or a doubled forward");
+      if (slot.width != 1 || slot.paired) return refuse("it has a pair or a doubled forward");
       if (!problem.split && (slot.kind == SlotKind::kBackwardInput || slot.kind == SlotKind::kBackwardWeight)) {
-        return refuse("a backward in halves");
+        return refuse("it runs a backward in halves");
       }
     }
   }

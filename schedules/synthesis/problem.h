@@ -1,4 +1,4 @@
-// What schedule synthesis is given, and what its answer must satisfy. Knows no algorithm.
+// The problem of schedule synthesis, and the check of its solutions. Knows no algorithm.
 #ifndef WEFT_SCHEDULES_SYNTHESIS_PROBLEM_H_
 #define WEFT_SCHEDULES_SYNTHESIS_PROBLEM_H_
 
@@ -20,14 +20,14 @@ using Placement = std::vector<std::vector<int>>;
 struct SynthesisProblem {
   int ranks = 1;         // P >= 1
   int microbatches = 1;  // N >= 1
-  // Of each stage. The length is the number of stages.
+  // Costs of each stage. The length is the number of stages.
   std::vector<StageCosts> costs = {};
   // Time from the end of a slot until another rank can use its result.
   int64_t p2p = 0;
   // True if backwards may run in two halves. If false, backward_input and backward_weight have no meaning.
   bool split = true;
-  // The activations that one microbatch leaves in each stage, e.g. in bytes, and the most that a rank may hold. A rank
-  // holds them as RankTiming::peak_activations says. Without a cap, `activations` may be empty.
+  // The activations that one microbatch leaves in each stage, e.g. in bytes, and the most that a rank may hold. They
+  // are counted as in RankTiming::peak_activations. Without a cap, `activations` may be empty.
   std::vector<int64_t> activations = {};
   std::optional<int64_t> memory_cap = {};
   // The placements to choose from; one or more. A placement has one lane, or two: then every stage is on two ranks.
@@ -36,22 +36,23 @@ struct SynthesisProblem {
   int stages() const { return static_cast<int>(costs.size()); }
 };
 
-// The placements of `stages` stages on `ranks` ranks that named schedules use: looped and snake (with one stage per
-// rank both are linear). With `replicas` also two lanes in opposite directions, if the number of ranks is even. Empty
-// if `stages` is no multiple of `ranks`.
+// Returns the placements of `stages` stages on `ranks` ranks that named schedules use: looped and snake (with one stage
+// per rank both are linear). If `replicas` and the number of ranks is even, also returns two lanes in opposite
+// directions. The result is empty if `stages` is no multiple of `ranks`.
 std::vector<Placement> KnownPlacements(int ranks, int stages, bool replicas);
 
-// InvalidArgument names the field that is out of range, its value and what is allowed. A problem that passes has a
-// solution.
+// Returns InvalidArgument, with the field that is out of range, its value and what is allowed. A problem that passes
+// has a solution.
 absl::Status CheckProblem(const SynthesisProblem& problem);
 
-// The most activations that each rank holds at once, weighted by stage. The schedule must pass CheckSchedule, flush and
-// have no wide forwards.
+// Returns the most activations that each rank holds at once, weighted by stage. The schedule must pass CheckSchedule,
+// flush and have no wide forwards.
 std::vector<int64_t> PeakMemory(const PipelineSchedule& schedule, const std::vector<int64_t>& activations);
 
-// Times a schedule as TimeSchedule does. InvalidArgument says why it is no solution: CheckSchedule or
-// CheckAccumulationOrder refuses it, it is not of the problem's size, uses another placement, splits a backward that
-// may not be split, pairs or doubles slots, chooses while it runs, does not flush, or holds too much.
+// Times a schedule as TimeSchedule does. Returns InvalidArgument, with the reason, if the schedule is no solution. The
+// reasons: CheckSchedule or CheckAccumulationOrder refuses it; it has another size or placement than the problem; it
+// splits a backward that must be whole; it pairs or doubles slots; it is message-driven; it does not flush; or a rank
+// holds too much.
 absl::StatusOr<ScheduleTiming> CheckSolution(const SynthesisProblem& problem, const PipelineSchedule& schedule);
 
 }  // namespace weft

@@ -39,7 +39,7 @@ TEST(CheckProblem, NamesTheWrongField) {
   problem = Simple();
   problem.costs[0].backward_weight = -1;
   EXPECT_THAT(Refusal(problem), HasSubstr("weight = -1"));
-  // Nobody reads the halves of backwards that run whole.
+  // If backwards run whole, the costs of halves do not matter.
   problem.split = false;
   EXPECT_EQ(Refusal(problem), "");
   problem = Simple();

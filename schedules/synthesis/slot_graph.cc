@@ -77,7 +77,7 @@ bool TimeOrder(const SlotGraph& graph, const SlotOrder& order, OrderTimes& times
     times.makespan = std::max(times.makespan, free[rank]);
   }
   if (static_cast<int64_t>(times.sequence.size()) != graph.slots) return false;
-  // A forward before its gradient on each rank follows from the data; a weight half too.
+  // Tails, from the last slot back: over the next slot of the rank, and over the slots that read the result.
   std::fill(free.begin(), free.end(), 0);
   for (auto it = times.sequence.rbegin(); it != times.sequence.rend(); ++it) {
     const int32_t id = *it;

@@ -1,4 +1,4 @@
-// The slots of a problem as numbers, and their times under an order: what all search methods share.
+// The graph of a problem's slots, and the times of slots under an order. All search methods use it.
 #ifndef WEFT_SCHEDULES_SYNTHESIS_SLOT_GRAPH_H_
 #define WEFT_SCHEDULES_SYNTHESIS_SLOT_GRAPH_H_
 
@@ -22,8 +22,8 @@ using SlotOrder = std::vector<std::vector<int32_t>>;
 // The slots of a problem on one placement. Slot (kind, stage, microbatch) has the id (kind * stages + stage) *
 // microbatches + microbatch; slots with the same id / microbatches form a group.
 //
-// Microbatches do not differ, so each group runs in ascending order of microbatches: if the k-th smallest start of each
-// group is given to microbatch k, all waits and the memory stay as they were. (If b_j >= a_j + c for all j, then the
+// Microbatches do not differ, so each group runs in ascending order of microbatches: if microbatch k gets the k-th
+// smallest start of each group, all waits hold and the memory stays as it was. (If b_j >= a_j + c for all j, then the
 // sorted b and a satisfy it too.)
 struct SlotGraph {
   // lane_of[microbatch]. halves[stage * microbatches + microbatch] is true if that backward runs in halves.
@@ -51,8 +51,8 @@ struct SlotGraph {
   std::vector<int64_t> activations;
   int64_t memory_cap;
 
-  // By id: the time, the rank, the slot whose result it reads (-1: none), the time until that result is here, and the
-  // slots that read its result (-1: none).
+  // By id: the time, the rank, the slot whose result it reads (-1: none), the time until that result arrives, and the
+  // slots that read its own result (-1: none).
   std::vector<int64_t> time;
   std::vector<int32_t> rank;
   std::vector<int32_t> reads;
@@ -77,14 +77,15 @@ bool TimeOrder(const SlotGraph& graph, const SlotOrder& order, OrderTimes& times
 // True if the rank never holds more than the cap.
 bool FitsMemory(const SlotGraph& graph, const std::vector<int32_t>& order);
 
-// SlotGraph::halves for a problem. A backward that may be split runs in halves if these together take no longer than
-// the whole, because then a whole backward is never better. If they take longer, it is whole if `prefer_whole`.
+// Returns SlotGraph::halves for a problem. A backward that may be split runs in halves if the halves together take no
+// longer than the whole, because then a whole backward is never better. If the halves take longer, `prefer_whole` makes
+// it run whole.
 std::vector<bool> HalvesOf(const SynthesisProblem& problem, bool prefer_whole);
 
 PipelineSchedule ToSchedule(const SlotGraph& graph, const SlotOrder& order);
 
-// The graph and the order of a schedule that passes CheckSolution. Where halves together take no longer than a whole
-// backward, it becomes its halves, one after the other.
+// Returns the graph and the order of a schedule that passes CheckSolution. If the halves of a whole backward together
+// take no longer than the whole, the order has the two halves, one after the other.
 std::pair<SlotGraph, SlotOrder> FromSchedule(const SynthesisProblem& problem, const PipelineSchedule& schedule);
 
 }  // namespace weft

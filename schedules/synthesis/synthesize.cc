@@ -25,7 +25,7 @@ struct Candidate {
   std::string method;
 };
 
-// The graphs in which list scheduling looks for orders, with their bounds.
+// A graph in which list scheduling looks for orders, with its bounds.
 struct Arena {
   std::shared_ptr<const SlotGraph> graph;
   SlotBounds bounds;
@@ -51,8 +51,8 @@ int64_t Below(std::mt19937_64& random, int64_t n) {
   return static_cast<int64_t>(random() % static_cast<uint64_t>(std::max<int64_t>(n, 1)));
 }
 
-// Draws a policy: urgent is what has much work after it, or the older microbatch, or backwards before forwards; with
-// any look-ahead; and with the warm-up of 1F1B, more, or less.
+// Draws a policy at random. It may prefer slots with much work after them, older microbatches, and backwards over
+// forwards. Its look-ahead is any; its warm-up may be like 1F1B's, longer, shorter or without a limit.
 ListPolicy DrawPolicy(const SlotGraph& graph, const SynthesisProblem& problem, std::mt19937_64& random) {
   int64_t step = 0;
   for (const StageCosts& costs : problem.costs) step = std::max(step, costs.forward + costs.backward);
@@ -62,7 +62,7 @@ ListPolicy DrawPolicy(const SlotGraph& graph, const SynthesisProblem& problem, s
   policy.microbatch = Below(random, 3) * step / 2;
   policy.look_ahead = static_cast<int>(Below(random, 5) * 25);
   if (Below(random, 3) == 0) return policy;
-  // The first stage has `first` in flight, each later one fewer by `slope` tenths.
+  // The first stage may have `first` microbatches in flight, each later stage slope / 10 fewer.
   const int64_t first = 1 + Below(random, std::min<int64_t>(graph.microbatches, 2 * graph.stages + 2));
   const int64_t slope = Below(random, 21);
   for (int64_t stage = 0; stage < graph.stages; ++stage) {
@@ -71,7 +71,7 @@ ListPolicy DrawPolicy(const SlotGraph& graph, const SynthesisProblem& problem, s
   return policy;
 }
 
-// Keeps one candidate of each makespan and graph: others are often the same order.
+// Adds the candidate, unless there is one with the same makespan and placement: the two are often the same order.
 void Add(Candidate candidate, std::vector<Candidate>& candidates) {
   for (const Candidate& other : candidates) {
     if (other.makespan == candidate.makespan && other.graph->placement == candidate.graph->placement) return;
@@ -79,8 +79,8 @@ void Add(Candidate candidate, std::vector<Candidate>& candidates) {
   candidates.push_back(std::move(candidate));
 }
 
-// Looks for anything faster than `best` until there is nothing, or the work is spent. Returns the bound that this
-// proves: `bound` at least.
+// Looks for an order that is faster than `best` by exact search, until there is none or the work is spent. Returns the
+// lower bound that this proves, at least `bound`.
 int64_t Improve(const std::vector<Arena>& arenas, size_t placements, const SynthesisOptions& options, int64_t bound,
                 Candidate& best) {
   // With two lanes, or a choice between halves and whole backwards, the graphs do not have all orders.

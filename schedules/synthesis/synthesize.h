@@ -1,5 +1,5 @@
-// Schedule synthesis: the best order of slots that the methods of this folder find, and how far it may be from the best
-// there is.
+// Schedule synthesis: finds the best order of slots by all methods of this folder, and bounds how far it is from the
+// best there is.
 #ifndef WEFT_SCHEDULES_SYNTHESIS_SYNTHESIZE_H_
 #define WEFT_SCHEDULES_SYNTHESIS_SYNTHESIZE_H_
 
@@ -20,7 +20,7 @@ struct SynthesisOptions {
   uint64_t seed = 1;
   // Orders built by list scheduling, with policies drawn at random.
   int lists = 400;
-  // How many of the best orders local search starts from, and its iterations for each.
+  // Number of orders, the best ones, from which local search starts, and its iterations for each.
   int starts = 6;
   int64_t iterations = 2000;
   // Exact search runs on problems of at most this many slots, with this much work for each question (exact.h).
@@ -31,11 +31,11 @@ struct SynthesisOptions {
 struct Synthesis {
   PipelineSchedule schedule;
   ScheduleTiming timing;
-  // No schedule of the problem has a smaller makespan.
+  // Lower bound: no schedule of the problem has a smaller makespan.
   int64_t bound = 0;
-  // What found the schedule: a named schedule, "list scheduling", "tabu search" or "exact search".
+  // The origin of the schedule: the name of a named schedule, "list scheduling", "tabu search" or "exact search".
   std::string method;
-  // The named schedules that solve the problem, the fastest first.
+  // The named schedules that solve the problem, fastest first.
   std::vector<NamedSolution> named;
 
   bool optimal() const { return timing.makespan == bound; }
@@ -45,10 +45,11 @@ struct Synthesis {
   }
 };
 
-// Finds a schedule that is at least as fast as every named one. InvalidArgument if CheckProblem refuses the problem.
+// Finds a schedule that is at least as fast as every named one. Returns InvalidArgument if CheckProblem refuses the
+// problem.
 //
 // Method: starts from the named schedules and from list scheduling with many policies, and improves the best of them by
-// tabu search. Every result passes CheckSolution.
+// tabu search. If the problem is small, exact search then looks for anything faster. Every result passes CheckSolution.
 // Cost:   O(options.lists * slots * stages + options.starts * options.iterations * slots).
 absl::StatusOr<Synthesis> Synthesize(const SynthesisProblem& problem, const SynthesisOptions& options = {});
 

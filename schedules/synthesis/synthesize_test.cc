@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-// Every named schedule that solves the problem, built and timed here, is at most as good.
+// Expects that no named schedule that solves the problem, built and timed here, is faster.
 void ExpectNeverWorseThanNamed(const SynthesisProblem& problem, const Synthesis& found) {
   EXPECT_GE(found.timing.makespan, found.bound);
   const absl::StatusOr<ScheduleTiming> timing = CheckSolution(problem, found.schedule);
@@ -37,7 +37,7 @@ TEST(Synthesize, IsNeverWorseThanNamed) {
   for (int i = 0; i < 60; ++i) {
     SynthesisProblem problem = RandomSmallProblem(random, 4, 8);
     problem.placements = KnownPlacements(problem.ranks, problem.stages(), /*replicas=*/i % 2 == 0);
-    // Whole backwards that take less, or more, than their halves.
+    // Let whole backwards take less, or more, than their halves.
     if (i % 3 != 0) {
       for (StageCosts& costs : problem.costs) costs.backward += i % 3 == 1 ? 2 : -std::min<int64_t>(costs.backward, 1);
     }

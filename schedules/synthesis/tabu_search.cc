@@ -41,7 +41,7 @@ class Searcher {
     moves_.clear();
     FindMoves();
     std::stable_sort(moves_.begin(), moves_.end(), [](const Move& a, const Move& b) { return a.value < b.value; });
-    // First the moves that are allowed, or better than anything found. If all are tabu, any of them.
+    // Try moves that are not tabu, or that may be better than anything found so far. If none works, try all moves.
     for (const bool allow_tabu : {false, true}) {
       for (const Move& move : moves_) {
         if (!allow_tabu && move.value >= best_makespan && IsTabu(move)) continue;
@@ -79,7 +79,7 @@ class Searcher {
     }
   }
 
-  // The moves of the block of a rank's slots first..last.
+  // Adds the moves of a block: the slots first, …, last of a rank.
   void AddMoves(int rank, int32_t first, int32_t last) {
     for (int32_t i = first; i <= last; ++i) {
       AddMove(rank, i, Limit(rank, i, last, 1));
@@ -87,7 +87,8 @@ class Searcher {
     }
   }
 
-  // How far the slot at `from` may go towards `to`: it must not pass its group or its microbatch's other slots.
+  // Returns the index to which the slot at `from` may go towards `to`. The slot must not pass other slots of its group
+  // or of its microbatch.
   int32_t Limit(int rank, int32_t from, int32_t to, int32_t step) const {
     const std::vector<int32_t>& list = order_[rank];
     const int32_t id = list[from];
@@ -112,8 +113,7 @@ class Searcher {
     moves_.push_back({rank, from, to, ValueOf(rank, from, to)});
   }
 
-  // The longest path through the slots that change places, if the paths that lead to them and from them stay as they
-  // are.
+  // Returns the longest path through the slots that change places, if the paths to them and from them stay as they are.
   int64_t ValueOf(int rank, int32_t from, int32_t to) {
     const std::vector<int32_t>& list = order_[rank];
     const int32_t low = std::min(from, to), high = std::max(from, to);
@@ -145,7 +145,7 @@ class Searcher {
 
   static int64_t Pair(int32_t before, int32_t after) { return (int64_t{before} << 32) | after; }
 
-  // Calls with (the slot that came first, the slot that will) for each pair that a move reverses.
+  // Calls on_pair(a, b) for each pair of slots that a move reverses, where a ran before b so far.
   template <typename OnPair>
   void ForReversed(const Move& move, const OnPair& on_pair) const {
     const std::vector<int32_t>& list = order_[move.rank];

@@ -11,8 +11,8 @@ namespace weft {
 // Problem: given an order that runs and fits the memory cap, find one with a smaller makespan.
 // Method:  tabu search. A critical path is a chain of slots that fills the whole makespan; the slots of one rank that
 //          follow each other on it form a block. A shorter schedule runs some slot of a block before the block's first
-//          or after its last. So the moves are: put a slot of a block behind its last slot or before its first, or as
-//          near to it as the order of its group and of its microbatch allows. A move's value is the longest path
+//          or after its last. So a move puts a slot behind the block's last slot or before its first, or as near
+//          there as the order of its group and of its microbatch allows. A move's value is the longest path
 //          through the moved slots, which needs the times of these slots only. The best move that is not tabu is made,
 //          even if it makes the schedule longer; the pairs of slots that it reverses are tabu in the other direction
 //          for some iterations. Each iteration follows one of the critical paths at random.

@@ -5,12 +5,12 @@
 namespace weft {
 namespace {
 
-// No std distribution, because these differ between libraries.
+// Draws a number without a std distribution, because those differ between libraries.
 int64_t Between(std::mt19937_64& random, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
 }
 
-// How far a stage's forward is above or below the average, in thousandths.
+// Returns the time of each stage's forward, in thousandths of an average one.
 std::vector<int64_t> Forwards(std::mt19937_64& random, int kind, int ranks, int stages) {
   std::vector<int64_t> forward(stages, 1000);
   switch (kind) {
@@ -62,7 +62,7 @@ std::vector<UnevenCase> UnevenCases() {
       const int64_t weight = forward * Between(random, 700, 1000) / 1000;
       problem.costs.push_back({forward, input + weight, input, weight});
     }
-    // The memory of 1F1B's first rank on every rank.
+    // Every rank has the memory of 1F1B's first rank.
     problem.activations.assign(problem.costs.size(), 1);
     problem.memory_cap = problem.ranks * per_rank;
     problem.placements = KnownPlacements(problem.ranks, problem.stages(), /*replicas=*/false);

@@ -121,7 +121,7 @@ struct Stretch {
   // Number of notes and signals that belong to the stretch. While the engine records, it may append more after them.
   size_t notes_until_end = 0;
   size_t signals_until_end = 0;
-  // What the notes add up to: the times, and the number of steps.
+  // The sums over the notes: of their times, and of their steps.
   RankResult sum;
   int64_t steps = 0;
   StreamState compute_at_end;

@@ -1,5 +1,5 @@
-// How much of its time a job trains if it is interrupted again and again: by drawing interruptions, one after another.
-// It shares no formula with fault_model.h. Many drawn runs also show how much runs differ.
+// Draws interruptions of a job, one after another, and finds how much of its time the job trains. It shares no formula
+// with fault_model.h. Many drawn runs also show how much runs differ.
 #ifndef WEFT_SIMULATOR_GOODPUT_DRAWN_RUN_H_
 #define WEFT_SIMULATOR_GOODPUT_DRAWN_RUN_H_
 

@@ -1,4 +1,4 @@
-// How much of its time a job trains if it is interrupted again and again: the closed form.
+// Computes in closed form how much of its time a job trains if it is interrupted again and again.
 //
 // Between two checkpoints the job trains for `interval` seconds. Interruptions come at random with a constant rate
 // (exponentially distributed times, mean M). After one, the job starts again, which takes `restart_seconds`, and
@@ -42,7 +42,7 @@ struct TimeShares {
   double useful = 0;
   // Stops for checkpoints that the job does not repeat either.
   double saving = 0;
-  // Training and stops after the last checkpoint before an interruption, which the job repeats.
+  // Training and stops between the last checkpoint and an interruption, which the job repeats.
   double repeated = 0;
   double restarting = 0;
   double waiting = 0;

@@ -145,7 +145,8 @@ double SecondsOfAllInFlight(const NetworkModel& network, const std::vector<Flow>
   return slowest;
 }
 
-// Every ring leaves its leaf: all eight rings use the one uplink of an 8:1 tree, or each ring has its own uplink.
+// Each of two nodes is below a leaf of its own, so all eight rings cross between the leaves. With oversubscription 8
+// they share the one uplink of a leaf; with oversubscription 1 each ring has its own uplink.
 TEST(IdleAgreement, AnEightToOneTreeTakesEightTimesAsLongForGroupsThatAllGoUp) {
   Cluster cluster = MakeCluster("nodes: 2 fabric { kind: FAT_TREE nodes_per_switch: 1 oversubscription: 8 }");
   Mesh mesh = MakeMesh(8);

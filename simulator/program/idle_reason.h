@@ -8,7 +8,7 @@
 
 namespace weft::sim {
 
-// What the compute stream of a rank waited for while it was idle.
+// The event that the compute stream of a rank waited for while it was idle.
 enum class IdleReason : uint8_t {
   kForwardInput,
   kGradientInput,

@@ -11,7 +11,7 @@
 
 namespace weft::sim {
 
-// What the queues add to each action. Both vectors are indexed by action.
+// The waits and objects that the queues add to each action. Both vectors are indexed by action.
 struct QueueOrder {
   std::vector<std::vector<Wait>> waits;
   // Object that counts how often the action's steps have ended, -1 if nothing needs it.

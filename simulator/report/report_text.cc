@@ -195,7 +195,8 @@ std::string RankText(const SimulationReport& report) {
   return text;
 }
 
-// Returns a table with one row for each cause that some rank waited for, and one column for each rank.
+// Returns the idle seconds of each rank by cause, as tables with one row per cause and at most kColumns ranks each.
+// Shows the first kShownRanks ranks.
 std::string RankIdleText(const SimulationReport& report) {
   std::vector<std::string> causes;
   for (const RankReport& rank : report.per_rank()) {

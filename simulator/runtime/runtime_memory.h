@@ -20,20 +20,20 @@ int64_t RuntimeBytes(const Program& program, const Runtime& runtime);
 // reserved.
 int64_t RuntimeTensorBytes(const Program& program, const Runtime& runtime);
 
-// What a framework's bytes on a rank follow from (docs/runtimes.md, "How does a runtime change memory?"). Every figure
-// grows linearly with the layers of the rank, so figures of two sizes give those of a third.
+// Figures from which a framework's bytes on a rank follow (docs/runtimes.md, "How does a runtime change memory?").
+// Every figure grows linearly with the layers of the rank, so the figures for two sizes give the figures for a third.
 struct FrameworkBytes {
   double planned = 0;
   double persistent = 0;
-  // Workspace and kept tensors beyond the planned bytes in forwards and backwards, and in the optimizer step, if that
-  // has any. The first may be negative.
+  // Workspace and kept tensors beyond the planned bytes: in forwards and backwards, and in the optimizer step (if
+  // `updates`). `passes` may be negative.
   double passes = 0;
   double update = 0;
   bool updates = false;
   HeldPeaks held;
   // The pipeline is empty at the optimizer step, so the whole arena except persistent buffers is free.
   bool drained = true;
-  // Of persistent buffers.
+  // Bytes that the allocator adds to persistent buffers by rounding them up to blocks.
   double rounding = 0;
 };
 FrameworkBytes FrameworkBytesOf(const Program& program, const Template& t, const Runtime& runtime);

@@ -75,10 +75,11 @@ class RuntimeSteps {
 
  private:
   absl::StatusOr<Time> OnDevice(const Use& use, const Cluster& cluster, const CostOptions& options) const;
-  // Returns the cost of a launch by itself.
+  // Returns the cost of one launch. If the launch joins several steps, `step` stands for all of them (AsOneStep).
   absl::StatusOr<Time> LaunchCost(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                   const CostOptions& options) const;
-  // Returns the cost of a launch that is not a weight cast. (Not all devices make weight casts.)
+  // Returns the cost of a launch of the step's kernel, with the casts of its factors. LaunchCost also handles weight
+  // casts.
   absl::StatusOr<Time> KernelCost(const Segment& of, const Step& step, const Use& use, const Cluster& cluster,
                                   const CostOptions& options) const;
   // Returns the device's form of products if that form casts weights once (weight_casts.h); null = the device makes no

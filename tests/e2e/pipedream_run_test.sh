@@ -64,7 +64,7 @@ for case in pipedream:1 pipedream-2bw:5; do
 done
 
 program=$work/pipedream.weft
-refuse 'steps = 5; allowed: multiples of 4, the steps of a repetition, nearest valid: 4' "$run" run "$program" --data "$text" --steps 5
+refuse 'steps = 5; allowed: multiples of 4 (the optimizer steps of a repetition); nearest valid: 4' "$run" run "$program" --data "$text" --steps 5
 refuse 'a checkpoint every 2 steps would have to drain the pipeline' \
   "$run" run "$program" --data "$text" --checkpoint "$work/c" --checkpoint-every 2
 refuse 'cannot continue the run' "$run" run "$program" --data "$text" --checkpoint "$work/pipedream.checkpoint" --resume

@@ -33,7 +33,7 @@ Recipe GoldenRecipe(const Golden& golden, const GoldenPlan& plan, bool gradients
 // Precision of a plan that uses `dtype` everywhere.
 Precision AllIn(DType dtype);
 
-// One node with this many equal devices and enough memory for everything.
+// Returns one node with this many equal devices and enough memory for everything.
 Cluster OneNode(int64_t devices);
 
 // Compiles the model of `folder`/config.json.

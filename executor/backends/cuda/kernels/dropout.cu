@@ -27,7 +27,7 @@ WEFT_DEVICE Place PlaceOf(const Dropout& a, int64_t element) {
   return {sample, ((a.column_shift + head) * a.sequence + row) * a.sequence + key, a.sequence - key};
 }
 
-// Returns bit i = 1 if the i-th of `count` elements is kept; `count` is at most eight.
+// Returns a mask in which bit i is 1 if the i-th of `count` elements is kept. `count` is at most eight.
 WEFT_DEVICE uint32_t KeptBits(const Dropout& a, int64_t first, int64_t count) {
   Place place = PlaceOf(a, first);
   uint32_t bits = 0;

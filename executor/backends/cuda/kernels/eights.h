@@ -101,7 +101,8 @@ WEFT_DEVICE void StoreEight(const Array& array, int64_t first, int64_t count, bo
   }
 }
 
-// Returns a statistic that belongs to the arrays. It is fp32 if the arrays share a type.
+// Returns element i of an array of statistics (mean, rstd, ...). The array is fp32 if the launch has one storage type
+// S.
 template <typename C, Type S>
 WEFT_DEVICE C Statistic(const Array& array, int64_t i) {
   return Load < C, S == Type::kNone ? Type::kNone : Type::kFp32 > (array, i);
