@@ -24,7 +24,7 @@ Cluster MixedCluster() {
 }
 
 // Llama-3.1 8B in two stages of eight replicas each: the first on the A100, the second on the H100.
-Evaluation Run(const Cluster& cluster, const std::vector<int32_t>& layers_per_stage) {
+Evaluation RunPlan(const Cluster& cluster, const std::vector<int32_t>& layers_per_stage) {
   const Recipe recipe = Parse<Recipe>("sequence_length: 4096 global_batch_sequences: 128 microbatch_sequences: 1");
   Plan plan = Parse<Plan>(
       "mesh { axes { name: 'data' size: 8 } axes { name: 'pipe' size: 2 } } zero { stage: 1 } "
@@ -43,15 +43,17 @@ TEST(MixedExample, TheCutFollowsTheDevices) {
   const Cluster cluster = MixedCluster();
   Cluster of_a100 = cluster;
   of_a100.clear_other_devices();
-  const std::vector<int32_t> even = Run(of_a100, {}).layers_per_stage;
+  const std::vector<int32_t> even = RunPlan(of_a100, {}).layers_per_stage;
   EXPECT_THAT(even, ElementsAre(17, 17));
-  const double seconds_of_even = Run(cluster, even).report.iteration_seconds();
-  const Evaluation mixed = Run(cluster, {});
+  const double seconds_of_even = RunPlan(cluster, even).report.iteration_seconds();
+  const Evaluation mixed = RunPlan(cluster, {});
   EXPECT_THAT(mixed.layers_per_stage, ElementsAre(10, 24));
   const double seconds = mixed.report.iteration_seconds();
   EXPECT_LT(seconds, 0.6 * seconds_of_even);
   // No other cut is faster.
-  for (const int32_t first : {9, 11}) EXPECT_GT(Run(cluster, {first, 34 - first}).report.iteration_seconds(), seconds);
+  for (const int32_t first : {9, 11}) {
+    EXPECT_GT(RunPlan(cluster, {first, 34 - first}).report.iteration_seconds(), seconds);
+  }
 }
 
 // The devices are those of the catalog.
