@@ -10,6 +10,7 @@
 #include "compiler/export/export_program.h"
 #include "compiler/inputs/plan_schedule.h"
 #include "compiler/inputs/switch_collectives.h"
+#include "compiler/mixed_cut.h"
 #include "compiler/rank/rank_passes.h"
 #include "compiler/rank/rank_program.h"
 #include "compiler/rewrite/offload_activations.h"
@@ -72,6 +73,14 @@ SegmentOptions OptionsOfSegments(const PlanInputs& inputs, const StepCost& cost)
   options.in_flight = MicrobatchesInFlight(inputs.schedule);
   options.cost = cost;
   return options;
+}
+
+// The segments of the training program.
+absl::StatusOr<SegmentSet> SegmentsOf(const PlanInputs& inputs, const StepCost& cost) {
+  SegmentOptions options = OptionsOfSegments(inputs, cost);
+  WEFT_ASSIGN_OR_RETURN(std::vector<int32_t> cut, MeasureAndCutOverKinds(inputs));
+  if (!cut.empty()) options.layers_per_stage = std::move(cut);
+  return CompileSegments(inputs.model, inputs.recipe, options);
 }
 
 // Reports each pass when it begins.
@@ -159,7 +168,7 @@ absl::StatusOr<MeasuredLayers> MeasureLayersOf(const PlanInputs& inputs, const S
 absl::StatusOr<RankLevel> LowerTraining(CompileContext& context, const PlanInputs& inputs, const StepCost& cost) {
   RankLevel level;
   inputs.on_phase("building stages");
-  WEFT_ASSIGN_OR_RETURN(level.segments, CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
+  WEFT_ASSIGN_OR_RETURN(level.segments, SegmentsOf(inputs, cost));
   WEFT_ASSIGN_OR_RETURN(const SlotCosts costs,
                         SlotCostsOf(level.segments, inputs.schedule, cost, inputs.plan.mesh(), inputs.cluster));
   // The order that the rank level will request, computed from the real costs of the slots.
@@ -216,8 +225,7 @@ absl::Status ApplyOffload(const PlanInputs& inputs, Program* program, std::vecto
 absl::StatusOr<Program> CompileAsynchronous(const PlanInputs& inputs, const StepCost& cost,
                                             std::vector<int32_t>* layers_per_stage) {
   inputs.on_phase("building stages");
-  WEFT_ASSIGN_OR_RETURN(const SegmentSet segments,
-                        CompileSegments(inputs.model, inputs.recipe, OptionsOfSegments(inputs, cost)));
+  WEFT_ASSIGN_OR_RETURN(const SegmentSet segments, SegmentsOf(inputs, cost));
   if (layers_per_stage != nullptr) {
     layers_per_stage->assign(segments.layers_per_stage.begin(), segments.layers_per_stage.end());
   }

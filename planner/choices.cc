@@ -57,6 +57,9 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Ru
   PlanInputs tried = inputs;
   if (tried.plan.transfer_placement() == FASTEST) tried.plan.set_transfer_placement(EARLY);
   const int64_t ranks = AxisSize(inputs.plan.mesh(), "pipe");
+  // The arenas on a device with less memory than the largest one count as larger by the difference.
+  WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> capacities, UsableBytesOfPipeRanks(inputs));
+  const int64_t capacity = *std::max_element(capacities.begin(), capacities.end());
   const PlanArenas plan = [&](const Recompute& recompute) -> absl::StatusOr<PlannedArenas> {
     *tried.plan.mutable_recompute() = recompute;
     // For schedules without a flush, this arena holds all versions of the weights that are in use at the same time, and
@@ -67,10 +70,10 @@ absl::Status ResolveRecompute(PlanInputs& inputs, const StepCost& cost, const Ru
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
     PlannedArenas arenas;
     arenas.bytes = std::move(made.rank_bytes);
+    for (size_t p = 0; fit && p < arenas.bytes.size(); ++p) arenas.bytes[p] += capacity - capacities[p];
     arenas.layers = RecomputableLayers(inputs.schedule.placement, ranks, counts);
     return arenas;
   };
-  const int64_t capacity = UsableBytes(inputs.cluster.device());
   WEFT_ASSIGN_OR_RETURN(RecomputeDecision decision, fit ? ChooseFit(plan, capacity) : ChooseInterval(plan));
   *inputs.plan.mutable_recompute() = std::move(decision.recompute);
   *inputs.plan.mutable_partition() = tried.plan.partition();

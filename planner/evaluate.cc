@@ -6,6 +6,7 @@
 
 #include "compiler/lower_program.h"
 #include "compiler/memory_fit.h"
+#include "compiler/rank_kinds.h"
 #include "compiler/rewrite/post_validation.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
@@ -16,13 +17,6 @@
 
 namespace weft::planner {
 namespace {
-
-int64_t PipeRankOf(const Template& t) {
-  for (const Coordinate& pin : t.pins()) {
-    if (pin.axis() == "pipe") return pin.index();
-  }
-  return 0;
-}
 
 std::vector<int64_t> RankBytes(const Program& program, const Runtime* runtime) {
   std::vector<int64_t> highest(AxisSize(program.mesh(), "pipe"));
@@ -87,9 +81,24 @@ absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate) {
   return made;
 }
 
+int64_t PipeRankOf(const Template& t) {
+  for (const Coordinate& pin : t.pins()) {
+    if (pin.axis() == "pipe") return pin.index();
+  }
+  return 0;
+}
+
 int64_t UsableBytes(const Device& device) {
   return device.memory_bytes() > 0 ? device.memory_bytes() - device.reserved_bytes()
                                    : std::numeric_limits<int64_t>::max();
+}
+
+absl::StatusOr<std::vector<int64_t>> UsableBytesOfPipeRanks(const PlanInputs& inputs) {
+  const Mesh& mesh = inputs.plan.mesh();
+  WEFT_ASSIGN_OR_RETURN(const RankKinds kinds, KindsOfRanks(MeshRanks(mesh), inputs.cluster));
+  std::vector<int64_t> usable = UsableOfPipeRanks(kinds, KindsOfPipelines(kinds, mesh));
+  for (int64_t& bytes : usable) bytes = std::min(bytes, int64_t{1} << 60);
+  return usable;
 }
 
 }  // namespace weft::planner

@@ -61,6 +61,12 @@ absl::StatusOr<Evaluation> Evaluate(const Candidate& candidate);
 // Bytes that a rank may use on a device of the cluster; INT64_MAX if the device states no memory size.
 int64_t UsableBytes(const Device& device);
 
+// The pipe rank of the ranks of a template.
+int64_t PipeRankOf(const Template& t);
+
+// By pipe rank: bytes that each of its ranks may use on its device, at most 2^60.
+absl::StatusOr<std::vector<int64_t>> UsableBytesOfPipeRanks(const PlanInputs& inputs);
+
 }  // namespace weft::planner
 
 #endif  // WEFT_PLANNER_EVALUATE_H_

@@ -143,7 +143,8 @@ absl::Status ResolveReshard(PlanInputs& inputs, const StepCost& cost, bool evalu
     tried.plan.mutable_partition()->mutable_layers_per_stage()->Assign(counts.begin(), counts.end());
     return TrialOf(made, cost);
   };
-  const int64_t capacity = UsableBytes(inputs.cluster.device());
+  WEFT_ASSIGN_OR_RETURN(const std::vector<int64_t> usable, UsableBytesOfPipeRanks(inputs));
+  const int64_t capacity = *std::min_element(usable.begin(), usable.end());
   Zero asked = zero;
   if (inputs.plan.overlap().has_all_gather() && !inputs.plan.overlap().all_gather()) asked.set_prefetch(0);
   WEFT_ASSIGN_OR_RETURN(ReshardDecision decision, ChooseReshard(asked, capacity, attempt));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <random>
 
 #include "gtest/gtest.h"
@@ -66,6 +67,130 @@ TEST(BalancedPartition, EqualsBruteForce) {
                               << " every " << recompute.every << " in " << stages;
     }
   }
+}
+
+// Costs of the stages of a cut, descending, as the header describes them for several kinds of devices.
+std::vector<int64_t> SortedMixedCosts(const MixedStages& mixed, const std::vector<int32_t>& counts) {
+  std::vector<int64_t> stages;
+  int64_t from = 0;
+  for (size_t stage = 0; stage < counts.size(); ++stage) {
+    int64_t slowest = 0;
+    for (const int32_t kind : mixed.kinds_of_stage[stage]) {
+      const std::vector<int64_t>& costs = mixed.kinds[kind].layers;
+      RecomputeCosts recompute = mixed.kinds[kind].recompute;
+      if (!recompute.layers.empty()) {
+        recompute.layers = {recompute.layers.begin() + from, recompute.layers.begin() + from + counts[stage]};
+      }
+      const std::vector<int64_t> own(costs.begin() + from, costs.begin() + from + counts[stage]);
+      slowest = std::max(slowest, SortedCosts(own, recompute, {counts[stage]})[0]);
+    }
+    stages.push_back(slowest);
+    from += counts[stage];
+  }
+  std::sort(stages.begin(), stages.end(), std::greater<>());
+  return stages;
+}
+
+// Calls `visit` for every cut of `layers` layers, in lexicographic order of counts.
+void ForEachCut(int layers, int stages, std::vector<int32_t>* counts, const std::function<void()>& visit) {
+  for (int count = stages == 1 ? layers : 1; count + stages - 1 <= layers; ++count) {
+    counts->push_back(count);
+    if (stages == 1) visit();
+    if (stages > 1) ForEachCut(layers - count, stages - 1, counts, visit);
+    counts->pop_back();
+  }
+}
+
+TEST(MixedPartition, EqualsBruteForce) {
+  constexpr unsigned kSeed = 11;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 400; ++round) {
+    const int layers = 1 + random() % 9;
+    MixedStages mixed;
+    mixed.kinds.resize(1 + random() % 3);
+    for (KindCosts& kind : mixed.kinds) {
+      for (int i = 0; i < layers; ++i) kind.layers.push_back(random() % 6);
+      if (round % 3 == 0) continue;
+      for (int i = 0; i < layers; ++i) kind.recompute.layers.push_back(static_cast<int64_t>(random() % 5) - 1);
+      kind.recompute.every = 1 + random() % 3;
+    }
+    std::vector<int64_t> bytes(layers);
+    for (int64_t& layer : bytes) layer = random() % 4;
+    for (int stages = 1; stages <= layers; ++stages) {
+      mixed.kinds_of_stage.assign(stages, {});
+      std::vector<int64_t> room;
+      for (std::vector<int32_t>& kinds : mixed.kinds_of_stage) {
+        for (int i = 0; i < 1 + static_cast<int>(random() % 2); ++i) kinds.push_back(random() % mixed.kinds.size());
+        room.push_back(1 + random() % 12);
+      }
+      mixed.holds = [&](int32_t stage, int64_t from, int64_t to) {
+        return std::accumulate(bytes.begin() + from, bytes.begin() + to, int64_t{0}) <= room[stage];
+      };
+      std::vector<int32_t> counts, best, best_held;
+      ForEachCut(layers, stages, &counts, [&] {
+        bool held = true;
+        int64_t from = 0;
+        for (size_t stage = 0; stage < counts.size(); from += counts[stage++]) {
+          held &= mixed.holds(static_cast<int32_t>(stage), from, from + counts[stage]);
+        }
+        for (std::vector<int32_t>* of : {&best, &best_held}) {
+          if (of == &best_held && !held) continue;
+          if (of->empty() || SortedMixedCosts(mixed, counts) < SortedMixedCosts(mixed, *of)) *of = counts;
+        }
+      });
+      const auto limited = MixedPartition(mixed);
+      ASSERT_TRUE(limited.ok()) << limited.status();
+      EXPECT_EQ(*limited, best_held.empty() ? best : best_held) << round << " in " << stages;
+      mixed.holds = nullptr;
+      const auto found = MixedPartition(mixed);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(*found, best) << round << " in " << stages;
+    }
+  }
+}
+
+// The search for the maximum alone, which serves large models, on a problem with a known answer: a device of the second
+// kind takes a quarter of the time, so it gets four times the layers.
+TEST(MixedPartition, ManyLayersFollowTheSpeedOfTheirDevices) {
+  MixedStages mixed{.kinds = {{std::vector<int64_t>(5000, 4)}, {std::vector<int64_t>(5000, 1)}}, .kinds_of_stage = {}};
+  for (int stage = 0; stage < 200; ++stage) mixed.kinds_of_stage.push_back({stage % 2});
+  const auto found = MixedPartition(mixed);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->size(), 200);
+  for (size_t stage = 0; stage < 200; ++stage) EXPECT_EQ((*found)[stage], stage % 2 == 0 ? 10 : 40) << stage;
+  // A stage with devices of both kinds waits for the slow ones.
+  mixed.kinds_of_stage.assign(200, {0, 1});
+  EXPECT_EQ(*MixedPartition(mixed), std::vector<int32_t>(200, 25));
+  // The fast devices hold at most 20 layers, so the slow ones get 30.
+  for (int stage = 0; stage < 200; ++stage) mixed.kinds_of_stage[stage] = {stage % 2};
+  mixed.holds = [](int32_t stage, int64_t from, int64_t to) { return stage % 2 == 0 || to - from <= 20; };
+  const std::vector<int32_t> limited = *MixedPartition(mixed);
+  for (size_t stage = 0; stage < 200; ++stage) EXPECT_EQ(limited[stage], stage % 2 == 0 ? 30 : 20) << stage;
+}
+
+TEST(MixedPartition, EqualKindsAreCutAsOneKind) {
+  std::mt19937 random(3);
+  // The large model takes the search for the maximum alone.
+  for (const int layers : {12, 400}) {
+    std::vector<int64_t> costs(layers);
+    for (int64_t& cost : costs) cost = 1 + random() % 1000;
+    const int stages = layers / 4;
+    const KindCosts kind{costs, {std::vector<int64_t>(layers, 300), 2}};
+    MixedStages mixed{.kinds = {kind, kind}, .kinds_of_stage = {}};
+    for (int stage = 0; stage < stages; ++stage) mixed.kinds_of_stage.push_back({stage % 2, 0});
+    EXPECT_EQ(*MixedPartition(mixed), *BalancedPartition(costs, stages, kind.recompute));
+  }
+}
+
+TEST(MixedPartition, SaysWhatIsWrong) {
+  EXPECT_EQ(MixedPartition({.kinds = {{{1, 2}}, {{1}}}, .kinds_of_stage = {{0}}}).status().message(),
+            "one kind of device has costs of 2 layers, another of 1");
+  EXPECT_EQ(MixedPartition({.kinds = {{{1, 2}}}, .kinds_of_stage = {{0}, {1}}}).status().message(),
+            "stage 1 has no kind of device, or one without costs");
+  EXPECT_EQ(MixedPartition({.kinds = {{{1, 2}}}, .kinds_of_stage = {{}, {0}}}).status().message(),
+            "stage 0 has no kind of device, or one without costs");
+  EXPECT_EQ(MixedPartition({}).status().message(), "there is no stage");
 }
 
 TEST(BalancedPartition, OtherStagesAreAsCheapAsTheyCanBe) {

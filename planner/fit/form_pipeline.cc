@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lower_program.h"
+#include "compiler/mixed_cut.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 
@@ -79,8 +80,8 @@ absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, const ModelRuns& 
   return LowerPlan(form_inputs, cost, /*evaluation=*/false, /*layers_per_stage=*/nullptr, /*notes=*/nullptr);
 }
 
-absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, const ModelRuns& model,
-                                    const std::vector<LayerRun>& runs) {
+absl::StatusOr<std::vector<KindCosts>> CutCostsOf(const PlanInputs& inputs, const ModelRuns& model,
+                                                  const std::vector<LayerRun>& runs, const RankKinds& kinds) {
   Plan plan = inputs.plan;
   SetPipe(1, plan.mutable_mesh());
   plan.clear_schedule();
@@ -89,25 +90,33 @@ absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, const ModelRuns& m
   for (const LayerRun& run : runs) most.push_back(std::min(run.layers, kMeasured));
   WEFT_ASSIGN_OR_RETURN(const PlanInputs short_inputs,
                         ShortInputs(inputs, ShortenRuns(model.model, model.runs, most), plan));
-  WEFT_ASSIGN_OR_RETURN(const StepCost cost, CostsOf(short_inputs));
-  WEFT_ASSIGN_OR_RETURN(const MeasuredLayers measured, MeasureLayersOf(short_inputs, cost));
-  CutCosts costs;
-  costs.every = measured.recompute.every;
-  int32_t at = 0;
-  for (size_t r = 0; r < runs.size(); ++r) {
-    const auto append = [&](const std::vector<int64_t>& from, std::vector<int64_t>* to) {
-      if (from.empty()) return;
-      for (int32_t i = 0; i < runs[r].layers; ++i) {
-        const int32_t end = runs[r].layers - i;
-        const int32_t measured_layer = end == 1 ? most[r] - 1 : std::min({i, 1, most[r] - 1});
-        to->push_back(from[at + measured_layer]);
-      }
-    };
-    append(measured.layers, &costs.layers);
-    append(measured.recompute.layers, &costs.recompute);
-    at += most[r];
+  std::vector<StepCost> costs;
+  if (kinds.kinds.empty()) {
+    WEFT_ASSIGN_OR_RETURN(costs.emplace_back(), CostsOf(short_inputs));
+  } else {
+    WEFT_ASSIGN_OR_RETURN(costs, CostsOnKinds(short_inputs, kinds));
   }
-  return costs;
+  std::vector<KindCosts> made;
+  for (const StepCost& cost : costs) {
+    WEFT_ASSIGN_OR_RETURN(const MeasuredLayers measured, MeasureLayersOf(short_inputs, cost));
+    KindCosts& of_kind = made.emplace_back();
+    of_kind.recompute.every = measured.recompute.every;
+    int32_t at = 0;
+    for (size_t r = 0; r < runs.size(); ++r) {
+      const auto append = [&](const std::vector<int64_t>& from, std::vector<int64_t>* to) {
+        if (from.empty()) return;
+        for (int32_t i = 0; i < runs[r].layers; ++i) {
+          const int32_t end = runs[r].layers - i;
+          const int32_t measured_layer = end == 1 ? most[r] - 1 : std::min({i, 1, most[r] - 1});
+          to->push_back(from[at + measured_layer]);
+        }
+      };
+      append(measured.layers, &of_kind.layers);
+      append(measured.recompute.layers, &of_kind.recompute.layers);
+      at += most[r];
+    }
+  }
+  return made;
 }
 
 }  // namespace weft::planner

@@ -7,7 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "compiler/graph/balanced_partition.h"
 #include "compiler/inputs/plan_inputs.h"
+#include "compiler/rank_kinds.h"
 #include "planner/fit/stage_forms.h"
 #include "planner/search/layer_runs.h"
 #include "proto/program.pb.h"
@@ -34,16 +36,10 @@ absl::StatusOr<Program> CompileForms(const PlanInputs& inputs, const ModelRuns& 
                                      BackwardForms backwards);
 
 // Costs of all layers of the model, as the compiler measures them to cut stages (compiler/lower_segments.h), from at
-// most three layers of each run of `model`. `runs` are those of the whole model.
-struct CutCosts {
-  std::vector<int64_t> layers;
-  // Empty if nothing is recomputed; -1 for a layer that is never recomputed.
-  std::vector<int64_t> recompute;
-  // One of every `every` recomputable layers of a stage is recomputed.
-  int32_t every = 1;
-};
-absl::StatusOr<CutCosts> CutCostsOf(const PlanInputs& inputs, const ModelRuns& model,
-                                    const std::vector<LayerRun>& runs);
+// most three layers of each run of `model`. `runs` are those of the whole model. Returns the costs on each of `kinds`
+// (MixedKindsOf), or on cluster.device if there is none.
+absl::StatusOr<std::vector<KindCosts>> CutCostsOf(const PlanInputs& inputs, const ModelRuns& model,
+                                                  const std::vector<LayerRun>& runs, const RankKinds& kinds);
 
 }  // namespace weft::planner
 

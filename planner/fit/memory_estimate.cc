@@ -12,6 +12,7 @@
 #include "compiler/graph/balanced_partition.h"
 #include "compiler/inputs/plan_schedule.h"
 #include "compiler/inputs/stage_cut.h"
+#include "compiler/mixed_cut.h"
 #include "planner/compile.h"
 #include "planner/evaluate.h"
 #include "planner/fit/rank_lists.h"
@@ -325,13 +326,18 @@ absl::StatusOr<std::vector<int32_t>> MemoryEstimator::CutOf(const PlanInputs& in
   }
   if (stages == 1) return std::vector<int32_t>{layers};
   if (stages == layers) return std::vector<int32_t>(layers, 1);
-  const std::string key = KeyOf(inputs);
+  WEFT_ASSIGN_OR_RETURN(const RankKinds kinds, MixedKindsOf(inputs));
+  const bool is_mixed = !kinds.kinds.empty();
+  // With several kinds of devices, the order of the axes decides which kinds the ranks of a stage are on.
+  const std::string key =
+      absl::StrCat(KeyOf(inputs), is_mixed ? " on kinds " + inputs.plan.mesh().SerializeAsString() : std::string());
   auto found = cut_costs_.find(key);
   if (found == cut_costs_.end())
-    found = cut_costs_.emplace(key, CutCostsOf(inputs, {short_model_, short_runs_}, runs_)).first;
+    found = cut_costs_.emplace(key, CutCostsOf(inputs, {short_model_, short_runs_}, runs_, kinds)).first;
   WEFT_RETURN_IF_ERROR(found->second.status());
-  return BalancedPartition(found->second->layers, stages,
-                           {.layers = found->second->recompute, .every = found->second->every});
+  if (is_mixed) return CutOverKinds(inputs, model_, kinds, *found->second);
+  const KindCosts& costs = found->second->front();
+  return BalancedPartition(costs.layers, stages, costs.recompute);
 }
 
 absl::StatusOr<PlanMemory> MemoryEstimator::EstimateWith(const PlanInputs& inputs,

@@ -78,7 +78,7 @@ class MemoryEstimator {
   const std::vector<LayerRun> short_runs_;
   const int64_t capacity_;
   // Results by a key that has the plan's fields that matter.
-  std::map<std::string, absl::StatusOr<CutCosts>> cut_costs_;
+  std::map<std::string, absl::StatusOr<std::vector<KindCosts>>> cut_costs_;
   std::map<std::string, absl::StatusOr<Program>> forms_;
 };
 

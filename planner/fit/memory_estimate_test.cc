@@ -142,5 +142,28 @@ TEST(MemoryEstimate, RefusesWhatTheCompilerRefuses) {
   }
 }
 
+// The first node is slow, so its stage has few layers and little to hold.
+TEST(MemoryEstimator, CutsAsTheCompilerDoesForSeveralKindsOfDevices) {
+  Given given({"gpt2", "pp=2 dp=8 gbs=32 mbs=1 seq=256"});
+  OtherDevices* slow = given.cluster.add_other_devices();
+  slow->add_nodes(0);
+  slow->set_speed(0.4);
+  const absl::StatusOr<PlanMemory> estimate = given.Estimator().Estimate(given.recipe, given.plan);
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  const absl::StatusOr<PlanMemory> compiled = given.Estimator().Compile(given.recipe, given.plan);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(estimate->ranks.size(), 2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const auto real = static_cast<double>(compiled->ranks[rank].device_bytes);
+    EXPECT_NEAR(static_cast<double>(estimate->ranks[rank].device_bytes), real, 0.1 * real) << rank;
+  }
+  Given alike = given;
+  alike.cluster.clear_other_devices();
+  const absl::StatusOr<PlanMemory> even = alike.Estimator().Compile(alike.recipe, alike.plan);
+  ASSERT_TRUE(even.ok()) << even.status();
+  EXPECT_LT(compiled->ranks[0].device_bytes, even->ranks[0].device_bytes);
+  EXPECT_GT(compiled->ranks[1].device_bytes, even->ranks[1].device_bytes);
+}
+
 }  // namespace
 }  // namespace weft::planner

@@ -96,7 +96,8 @@ absl::StatusOr<PresetReport> PlanByPreset(absl::string_view name, const ModelGra
   WEFT_RETURN_IF_ERROR(Validate(cluster));
   if (cluster.other_devices_size() > 0) {
     return absl::UnimplementedError(
-        "cluster.other_devices: weft plan plans for clusters of one kind of device; leave out the other devices");
+        "cluster.other_devices: weft plan --preset is for clusters of one kind of device; leave out the other devices, "
+        "or leave out --preset to search");
   }
   Cluster limited = cluster;
   if (options.memory_bytes > 0 && options.memory_bytes < UsableBytes(cluster.device())) {

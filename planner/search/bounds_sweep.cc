@@ -27,9 +27,10 @@ int Main(absl::Span<const std::string> args) {
   bool is_valid = !args.empty() && args.size() <= 3;
   for (const std::string& arg : args) is_valid &= absl::SimpleAtoi(arg, &numbers.emplace_back()) && numbers.back() >= 0;
   if (!is_valid) {
-    std::cerr << "usage: bounds_sweep SEED [CANDIDATES [PROBLEM]]\n"
-                 "Bounds and simulates 1000 random plans, or CANDIDATES of them. With PROBLEM, begins with this problem\n"
-                 "of the seed and prints every plan: bounds_sweep 1 1 17 repeats problem 17 of seed 1.\n";
+    std::cerr
+        << "usage: bounds_sweep SEED [CANDIDATES [PROBLEM]]\n"
+           "Bounds and simulates 1000 random plans, or CANDIDATES of them. With PROBLEM, begins with this problem\n"
+           "of the seed and prints every plan: bounds_sweep 1 1 17 repeats problem 17 of seed 1.\n";
     return 2;
   }
   SweepOptions options{.seed = static_cast<uint64_t>(numbers[0])};
@@ -39,10 +40,11 @@ int Main(absl::Span<const std::string> args) {
   const SweepResult result = SweepBounds(options);
   for (const std::string& line : result.lines) std::cout << line << "\n";
   for (const std::string& violation : result.violations) std::cout << "VIOLATION " << violation << "\n";
-  std::cout << absl::StrFormat("%d problems (%d refused), %d plans without a bound, %d candidates: %d simulated, %d unfit, "
-                               "%d refused\n",
-                               result.problems, result.refused_problems, result.refused_bounds, result.candidates,
-                               result.simulated, result.unfit, result.refused);
+  std::cout << absl::StrFormat(
+      "%d problems (%d refused), %d plans without a bound, %d candidates: %d simulated, %d unfit, "
+      "%d refused\n",
+      result.problems, result.refused_problems, result.refused_bounds, result.candidates, result.simulated,
+      result.unfit, result.refused);
   for (const auto& [reason, count] : result.refusals) std::cout << "  refused " << count << ": " << reason << "\n";
   PrintQuantiles("|estimate error|", result.estimate_errors);
   PrintQuantiles("gap of bounds", result.bound_gaps);

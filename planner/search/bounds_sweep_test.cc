@@ -1,7 +1,6 @@
-#include "planner/search/bounds_sweep_testing.h"
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "planner/search/bounds_sweep_testing.h"
 #include "tests/full.h"
 
 namespace weft::planner {

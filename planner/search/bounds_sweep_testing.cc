@@ -127,8 +127,8 @@ class Drawer {
   }
 
   absl::Status DrawModel() {
-    static const auto* tiny = new std::vector<std::string>{"gpt2-tiny", "gpt2-tiny", "llama-tiny", "bert-tiny",
-                                                           "unet-tiny"};
+    static const auto* tiny =
+        new std::vector<std::string>{"gpt2-tiny", "gpt2-tiny", "llama-tiny", "bert-tiny", "unet-tiny"};
     static const auto* others =
         new std::vector<std::string>{"gpt2", "llama-3.1-8b", "qwen2.5-1.5b", "mistral-7b", "bert-base", "unet-50m"};
     const bool is_tiny = tiny_ || random_.Chance(0.5);

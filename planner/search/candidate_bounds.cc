@@ -123,8 +123,10 @@ const absl::StatusOr<ScheduleShape>& CandidateBounds::ShapeOf(const Recipe& reci
       {plan.schedule().SerializeAsString(), AxisSize(plan.mesh(), "pipe"), MicrobatchesOf(recipe, plan)});
 }
 
-std::vector<int32_t> CandidateBounds::MakeCut(const BlockProfile& profile, int stages, const Recipe& recipe,
-                                              const Plan& plan) const {
+std::vector<int32_t> CandidateBounds::MakeCut(const ProfilesOfKinds& profiles, const ScheduleShape& shape,
+                                              const Recipe& recipe, const Plan& plan) const {
+  const BlockProfile& profile = profiles.front().of_cut;
+  const int stages = shape.stages;
   const auto& fixed = plan.partition().layers_per_stage();
   if (!fixed.empty()) {
     const bool covers = std::accumulate(fixed.begin(), fixed.end(), int64_t{0}) == profile.layers();
@@ -134,12 +136,10 @@ std::vector<int32_t> CandidateBounds::MakeCut(const BlockProfile& profile, int s
     std::vector<int32_t> cut = StageCutOf(*context_.runtime, context_.model, recipe, plan);
     if (!cut.empty()) return cut;
   }
-  std::vector<int64_t> costs;
-  for (const RunCosts& run : profile.runs) {
-    const LayerCosts& layer = run.run.layers > 1 ? run.further : run.first;
-    costs.insert(costs.end(), run.run.layers, layer.forward + layer.backward);
+  if (context_.kinds != nullptr) {
+    return CutByProfiles(profiles, context_.kinds->Of(plan.mesh()), shape.placement, plan);
   }
-  return BalancedPartition(costs, stages).value_or(std::vector<int32_t>());
+  return BalancedPartition(LayerTimes(profile), stages).value_or(std::vector<int32_t>());
 }
 
 CandidateBounds::NetworkKey CandidateBounds::NetworkKeyOf(const Plan& plan, const BlockProfile& profile) {
@@ -156,17 +156,24 @@ NetworkTimes CandidateBounds::MakeNetworkTimes(const Plan& plan, const BlockProf
   const std::unique_ptr<sim::NetworkModel> network = (*entry)->make(mesh, context_.cluster);
   // A framework may send less than the program.
   if (pipe > 1 && context_.runtime == nullptr) {
-    const auto rank_of = [&](int64_t p) {
-      std::vector<int64_t> coordinates;
-      for (const MeshAxis& axis : mesh.axes()) coordinates.push_back(axis.name() == "pipe" ? p % pipe : 0);
-      return CoordinatesRank(mesh, coordinates);
-    };
     int64_t forward = std::numeric_limits<int64_t>::max(), backward = forward;
-    for (int64_t p = 0; p < pipe; ++p) {
-      const auto there = network->Transfer(rank_of(p), rank_of(p + 1), profile.activation_bytes);
-      const auto back = network->Transfer(rank_of(p + 1), rank_of(p), profile.gradient_bytes);
-      forward = std::min(forward, there.ok() ? there->occupancy.ps + there->latency.ps : 0);
-      backward = std::min(backward, back.ok() ? back->occupancy.ps + back->latency.ps : 0);
+    for (int64_t first = 0; first < MeshRanks(mesh); ++first) {
+      if (AxisCoordinate(mesh, first, "pipe") != 0) continue;
+      const auto rank_of = [&](int64_t p) {
+        std::vector<int64_t> coordinates;
+        for (const MeshAxis& axis : mesh.axes()) {
+          coordinates.push_back(axis.name() == "pipe" ? p % pipe : AxisCoordinate(mesh, first, axis.name()));
+        }
+        return CoordinatesRank(mesh, coordinates);
+      };
+      for (int64_t p = 0; p < pipe; ++p) {
+        const auto there = network->Transfer(rank_of(p), rank_of(p + 1), profile.activation_bytes);
+        const auto back = network->Transfer(rank_of(p + 1), rank_of(p), profile.gradient_bytes);
+        forward = std::min(forward, there.ok() ? there->occupancy.ps + there->latency.ps : 0);
+        backward = std::min(backward, back.ok() ? back->occupancy.ps + back->latency.ps : 0);
+      }
+      // If all devices are alike, the bounds are those of the first replica. Else they are those of each replica.
+      if (context_.kinds == nullptr) break;
     }
     times.forward_message = forward;
     times.backward_message = backward;
@@ -179,11 +186,11 @@ NetworkTimes CandidateBounds::MakeNetworkTimes(const Plan& plan, const BlockProf
   return times;
 }
 
-BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfileStore::Profiles& profiles,
-                                      const ScheduleShape& shape, const std::vector<int32_t>& cut,
-                                      const NetworkTimes& times) const {
-  BoundInputs inputs{.profile = profiles.profile,
-                     .recomputed = profiles.recomputed,
+std::vector<BoundInputs> CandidateBounds::InputsOf(const Plan& plan, const ProfilesOfKinds& profiles,
+                                                   const ScheduleShape& shape, const std::vector<int32_t>& cut,
+                                                   const NetworkTimes& times) const {
+  BoundInputs inputs{.profile = profiles.front().profile,
+                     .recomputed = profiles.front().recomputed,
                      .shape = shape,
                      .layers_per_stage = cut,
                      .plan = plan,
@@ -196,34 +203,43 @@ BoundInputs CandidateBounds::InputsOf(const Plan& plan, const ProfileStore::Prof
   if (!own && context_.runtime->gathered_weight_bytes() > 0) {
     inputs.gathered_share = context_.runtime->gathered_weight_bytes();
   }
-  return inputs;
+  if (context_.kinds == nullptr) return {inputs};
+  const MeshKinds& mesh = context_.kinds->Of(plan.mesh());
+  std::vector<BoundInputs> of_pipelines;
+  for (const std::vector<int32_t>& pipeline : mesh.pipelines) {
+    inputs.devices = DevicesOf(pipeline, mesh.capacities, *context_.kinds, profiles);
+    of_pipelines.push_back(inputs);
+  }
+  return of_pipelines;
 }
 
 absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Plan& plan) {
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
-  WEFT_ASSIGN_OR_RETURN(const ProfileStore::Profiles profiles, profiles_.For(recipe, plan));
+  WEFT_ASSIGN_OR_RETURN(const ProfilesOfKinds profiles, profiles_.For(recipe, plan));
   // Refusals of forms that the plan does not have do not matter.
   const bool sharded = plan.zero().stage() >= 2 && ReplicasThatShare(plan) > 1;
-  for (const BlockProfile* profile : {&profiles.profile, profiles.recomputed}) {
-    if (profile == nullptr) continue;
-    if (shape->split_backward) WEFT_RETURN_IF_ERROR(profile->halves);
-    if (sharded) WEFT_RETURN_IF_ERROR(profile->sharded);
+  for (const ProfileStore::Profiles& of_kind : profiles) {
+    for (const BlockProfile* profile : {&of_kind.profile, of_kind.recomputed}) {
+      if (profile == nullptr) continue;
+      if (shape->split_backward) WEFT_RETURN_IF_ERROR(profile->halves);
+      if (sharded) WEFT_RETURN_IF_ERROR(profile->sharded);
+    }
   }
-  std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.configuration, shape->stages, plan)];
-  if (cut.empty()) cut = MakeCut(profiles.of_cut, shape->stages, recipe, plan);
+  const BlockProfile& profile = profiles.front().profile;
+  std::vector<int32_t>& cut = cuts_[CutKeyOf(profiles.front().configuration, *shape, plan)];
+  if (cut.empty()) cut = MakeCut(profiles, *shape, recipe, plan);
   if (cut.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("the model's ", profiles.profile.layers(),
-                                                   " layers cannot be cut into ", shape->stages,
-                                                   " stages as the plan or the runtime asks"));
+    return absl::InvalidArgumentError(absl::StrCat("the model's ", profile.layers(), " layers cannot be cut into ",
+                                                   shape->stages, " stages as the plan or the runtime asks"));
   }
-  const NetworkKey key = NetworkKeyOf(plan, profiles.profile);
+  const NetworkKey key = NetworkKeyOf(plan, profile);
   auto times = network_times_.find(key);
   if (times == network_times_.end()) {
-    times = network_times_.emplace(key, MakeNetworkTimes(plan, profiles.profile)).first;
+    times = network_times_.emplace(key, MakeNetworkTimes(plan, profile)).first;
   }
-  PlanBound bound = BoundOf(InputsOf(plan, profiles, *shape, cut, times->second));
-  bound.is_loose = profiles.is_loose;
+  PlanBound bound = BoundOfPipelines(InputsOf(plan, profiles, *shape, cut, times->second));
+  for (const ProfileStore::Profiles& of_kind : profiles) bound.is_loose |= of_kind.is_loose;
   return bound;
 }
 
@@ -231,23 +247,30 @@ absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, Pl
   if (OrderFollowsCosts(plan.schedule())) return absl::OkStatus();
   const Shape& shape = ShapeOf(recipe, plan);
   WEFT_RETURN_IF_ERROR(shape.status());
-  WEFT_ASSIGN_OR_RETURN(const ProfileStore::Profiles profiles, profiles_.For(recipe, plan));
+  WEFT_ASSIGN_OR_RETURN(const ProfilesOfKinds profiles, profiles_.For(recipe, plan));
   const auto microbatches = static_cast<int>(MicrobatchesOf(recipe, plan));
   WEFT_ASSIGN_OR_RETURN(const PipelineSchedule schedule,
                         ScheduleFor(plan.schedule(), AxisSize(plan.mesh(), "pipe"), microbatches));
-  return TightenBound(InputsOf(plan, profiles, *shape, cuts_.at(CutKeyOf(profiles.configuration, shape->stages, plan)),
-                               network_times_.at(NetworkKeyOf(plan, profiles.profile))),
-                      schedule, microbatches, bound);
+  const std::vector<int32_t>& cut = cuts_.at(CutKeyOf(profiles.front().configuration, *shape, plan));
+  const NetworkTimes& times = network_times_.at(NetworkKeyOf(plan, profiles.front().profile));
+  for (const BoundInputs& inputs : InputsOf(plan, profiles, *shape, cut, times)) {
+    WEFT_RETURN_IF_ERROR(TightenBound(inputs, schedule, microbatches, bound));
+  }
+  return absl::OkStatus();
 }
 
-CandidateBounds::CutKey CandidateBounds::CutKeyOf(const std::string& configuration, int stages,
+CandidateBounds::CutKey CandidateBounds::CutKeyOf(const std::string& configuration, const ScheduleShape& shape,
                                                   const Plan& plan) const {
   // A framework's cut depends on how the schedule places its stages.
-  return {configuration, stages, context_.runtime == nullptr ? "" : plan.schedule().SerializeAsString()};
+  std::string other = context_.runtime == nullptr ? "" : plan.schedule().SerializeAsString();
+  if (context_.kinds != nullptr) {
+    absl::StrAppend(&other, KeyOfMixedCut(context_.kinds->Of(plan.mesh()), shape.placement, plan));
+  }
+  return {configuration, shape.stages, std::move(other)};
 }
 
 const std::vector<int32_t>& CandidateBounds::CutOf(const Recipe& recipe, const Plan& plan) const {
-  return cuts_.at(CutKeyOf(ConfigurationKey(plan), ShapeOf(recipe, plan)->stages, plan));
+  return cuts_.at(CutKeyOf(ConfigurationKey(plan), *ShapeOf(recipe, plan), plan));
 }
 
 }  // namespace weft::planner

@@ -16,8 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "planner/search/block_profile.h"
+#include "planner/search/kind_stores.h"
+#include "planner/search/mixed_bounds.h"
 #include "planner/search/plan_bound.h"
-#include "planner/search/profile_store.h"
 #include "planner/search/search_context.h"
 #include "planner/search/space.h"
 #include "proto/plan.pb.h"
@@ -61,24 +62,26 @@ class CandidateBounds {
   using Shape = absl::StatusOr<ScheduleShape>;
   // The schedule's fields, pipe ranks, microbatches.
   using ShapeKey = std::tuple<std::string, int64_t, int64_t>;
-  // ProfileStore::Profiles.configuration, stages, and under a runtime the schedule's fields.
+  // ProfileStore::Profiles.configuration, stages, and under a runtime the schedule's fields; with several kinds of
+  // devices also KeyOfMixedCut.
   using CutKey = std::tuple<std::string, int, std::string>;
   // The mesh, bytes of messages to the next stage, and back.
   using NetworkKey = std::tuple<std::string, int64_t, int64_t>;
 
   Shape MakeShape(const PlanSchedule& schedule, int64_t ranks, int64_t microbatches) const;
   void BuildShapes();
-  std::vector<int32_t> MakeCut(const BlockProfile& profile, int stages, const Recipe& recipe, const Plan& plan) const;
+  std::vector<int32_t> MakeCut(const ProfilesOfKinds& profiles, const ScheduleShape& shape, const Recipe& recipe,
+                               const Plan& plan) const;
   NetworkTimes MakeNetworkTimes(const Plan& plan, const BlockProfile& profile) const;
   static NetworkKey NetworkKeyOf(const Plan& plan, const BlockProfile& profile);
-  CutKey CutKeyOf(const std::string& configuration, int stages, const Plan& plan) const;
-  // Everything in the result is borrowed.
-  BoundInputs InputsOf(const Plan& plan, const ProfileStore::Profiles& profiles, const ScheduleShape& shape,
-                       const std::vector<int32_t>& cut, const NetworkTimes& times) const;
+  CutKey CutKeyOf(const std::string& configuration, const ScheduleShape& shape, const Plan& plan) const;
+  // One for each different pipeline. Everything in the result is borrowed.
+  std::vector<BoundInputs> InputsOf(const Plan& plan, const ProfilesOfKinds& profiles, const ScheduleShape& shape,
+                                    const std::vector<int32_t>& cut, const NetworkTimes& times) const;
 
   const SearchContext& context_;
   const Space& space_;
-  ProfileStore profiles_;
+  KindStores profiles_;
   int64_t plans_ = 0;
   std::map<ShapeKey, std::unique_ptr<Shape>> shapes_;
   std::map<CutKey, std::vector<int32_t>> cuts_;

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "planner/evaluate.h"
+#include "planner/search/device_kinds.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
 
@@ -44,9 +44,9 @@ SearchResult Refused(const absl::Status& status) {
 // Adds a point with the result of a search, and keeps `best` up to date.
 void AddPoint(const ModelGraph& model, const Cluster& cluster, SearchResult result, const SearchOptions& options,
               const Objective& objective, Front* front) {
-  const int64_t usable = UsableBytes(cluster.device());
-  FrontPoint point{.devices = DevicesOf(cluster, options),
-                   .memory_bytes = options.memory_bytes > 0 ? std::min(options.memory_bytes, usable) : usable,
+  const int64_t devices = DevicesOf(cluster, options);
+  FrontPoint point{.devices = devices,
+                   .memory_bytes = CapacitiesOfDevices(cluster, devices, options.memory_bytes).most,
                    .result = std::move(result)};
   if (!point.result.plans.empty()) {
     const absl::StatusOr<double> cost = objective.cost(model, cluster, options, point.result.plans.front());

@@ -15,7 +15,7 @@ namespace weft::planner {
 
 struct FrontPoint {
   int64_t devices = 0;
-  // Bytes that a plan may use on each device.
+  // Bytes that a plan may use on each device; with several kinds of devices, on those with the most memory.
   int64_t memory_bytes = 0;
   // It has no plans if none fits, or if the search was stopped before it found one.
   SearchResult result;

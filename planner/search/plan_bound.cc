@@ -18,6 +18,9 @@ namespace {
 // plans are simulated depends on it. Chosen by plans of GPT-3 175B on 1024 A100 (docs/planning.md).
 constexpr double kExposedShare = 0.25;
 
+constexpr std::array kStageTimes = {&StageCosts::forward, &StageCosts::backward, &StageCosts::backward_input,
+                                    &StageCosts::backward_weight};
+
 constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
 
 // What a pipe rank does in an iteration, in picoseconds, and holds, in bytes.
@@ -91,6 +94,35 @@ std::vector<LayerCosts> StagesOf(const BoundInputs& in) {
   }
   return stages;
 }
+
+// The inputs, and the costs of all stages, on the device of each pipe rank.
+class Ranks {
+ public:
+  explicit Ranks(const BoundInputs& in) {
+    if (in.devices.empty()) inputs_.push_back(in);
+    for (const RankDevice& device : in.devices) {
+      inputs_.push_back({.profile = *device.profile,
+                         .recomputed = device.recomputed,
+                         .shape = in.shape,
+                         .layers_per_stage = in.layers_per_stage,
+                         .plan = in.plan,
+                         .network = in.network,
+                         .sums_after_backward = in.sums_after_backward,
+                         .workspace_as_planned = in.workspace_as_planned,
+                         .gathered_share = in.gathered_share,
+                         .memory_bytes_per_second = device.memory_bytes_per_second,
+                         .capacity = device.capacity});
+    }
+    for (const BoundInputs& inputs : inputs_) stages_.push_back(StagesOf(inputs));
+  }
+
+  const BoundInputs& In(int rank) const { return inputs_.size() == 1 ? inputs_[0] : inputs_[rank]; }
+  const std::vector<LayerCosts>& Stages(int rank) const { return stages_.size() == 1 ? stages_[0] : stages_[rank]; }
+
+ private:
+  std::vector<BoundInputs> inputs_;
+  std::vector<std::vector<LayerCosts>> stages_;
+};
 
 // The bytes of a gradient's message, relative to the gradient's own, in the narrowest type that could be meant.
 double MessageShare(const Plan& plan) {
@@ -194,16 +226,17 @@ std::vector<RecomputedRun> RunsOfStage(const BoundInputs& in, int stage, int32_t
 
 // For each pipe rank, the runs in the order of their layers, in which the rank recomputes them. Empty if the plan
 // leaves no choice.
-std::vector<std::vector<RecomputedRun>> RecomputedRunsOf(const BoundInputs& in) {
+std::vector<std::vector<RecomputedRun>> RecomputedRunsOf(const BoundInputs& in, const Ranks& ranks) {
   const ScheduleShape& shape = in.shape;
   std::vector<std::vector<RecomputedRun>> runs(shape.held.size());
   // With more than two lanes, a rank's layers may also be recomputed because other ranks of their stages need it.
   if (in.recomputed == nullptr || shape.placement.size() > 2) return runs;
   int32_t begin = 0;
   for (int s = 0; s < shape.stages; ++s) {
-    std::vector<RecomputedRun> of_stage = RunsOfStage(in, s, begin, begin + in.layers_per_stage[s]);
     for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
-      std::vector<RecomputedRun>& of_rank = runs[shape.placement[lane][s]];
+      const int rank = shape.placement[lane][s];
+      std::vector<RecomputedRun> of_stage = RunsOfStage(ranks.In(rank), s, begin, begin + in.layers_per_stage[s]);
+      std::vector<RecomputedRun>& of_rank = runs[rank];
       for (RecomputedRun& run : of_stage) run.microbatches = shape.microbatches[lane];
       of_rank.insert(of_rank.end(), of_stage.begin(), of_stage.end());
     }
@@ -299,6 +332,13 @@ int64_t ReplicasThatShare(const Plan& plan) {
   return plan.zero().group() > 0 ? plan.zero().group() : AxisSize(plan.mesh(), "data");
 }
 
+int64_t StateBytes(const Plan& plan, const LayerCosts& costs) {
+  const int64_t group = ReplicasThatShare(plan);
+  const int zero = plan.zero().stage();
+  const int64_t optimizer = plan.offload().optimizer() ? 0 : Divided(costs.optimizer_bytes, group, zero >= 1);
+  return Divided(costs.parameter_bytes, group, zero >= 3) + optimizer + Divided(costs.gradient_bytes, group, zero >= 2);
+}
+
 ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halves) {
   ScheduleShape shape{.stages = schedule.stages, .placement = schedule.placement};
   shape.microbatches.resize(schedule.lanes);
@@ -352,8 +392,8 @@ PlanBound BoundOf(const BoundInputs& in) {
   const int zero = in.plan.zero().stage();
   const double reduced = MessageShare(in.plan);
   std::vector<RankLoad> ranks(shape.held.size());
-  const std::vector<LayerCosts> stages = StagesOf(in);
-  const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in);
+  const Ranks on(in);
+  const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in, on);
   // Ranks and stages of earlier lanes. Lanes that put a stage on the same rank share its states.
   std::set<std::pair<int, int>> placed;
   for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
@@ -362,7 +402,7 @@ PlanBound BoundOf(const BoundInputs& in) {
     for (int s = 0; s < shape.stages; ++s) {
       const int rank = shape.placement[lane][s];
       RankLoad& load = ranks[rank];
-      const LayerCosts& costs = stages[s];
+      const LayerCosts& costs = on.Stages(rank)[s];
       if (s > 0 && shape.placement[lane][s - 1] != rank) {
         fill += in.network.forward_message;
         drain += in.network.backward_message;
@@ -370,20 +410,19 @@ PlanBound BoundOf(const BoundInputs& in) {
       load.ends |= (s == 0 ? kFirst : 0) | (s + 1 == shape.stages ? kLast : 0);
       if (placed.emplace(rank, s).second) {
         ++load.stages;
-        load.least_step += LeastStep(in, costs);
+        load.least_step += LeastStep(on.In(rank), costs);
         load.step += Divided(costs.step, group, zero >= 1);
-        const bool whole = in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER;
-        load.states += Divided(costs.parameter_bytes, group, zero >= 3 && !whole);
-        if (!in.plan.offload().optimizer()) load.states += Divided(costs.optimizer_bytes, group, zero >= 1);
-        const int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
-        load.gradients += gradients;
-        load.states += gradients;
+        load.states += StateBytes(in.plan, costs);
+        // Gathered weights that stay take more than the rank's own part of them.
+        const bool whole = in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER && zero >= 3;
+        if (whole) load.states += costs.parameter_bytes - Divided(costs.parameter_bytes, group, true);
+        load.gradients += Divided(costs.gradient_bytes, group, zero >= 2);
       }
       if (microbatches == 0) continue;
       const auto passes = static_cast<double>(microbatches);
       const bool gathered = zero >= 3 && group == data && in.plan.zero().reshard() <= Zero::AFTER_BACKWARD;
       if (gathered) {
-        load.gathered += passes * in.gathered_share * static_cast<double>(GatheredBytes(in, s, costs));
+        load.gathered += passes * in.gathered_share * static_cast<double>(GatheredBytes(on.In(rank), s, costs));
       }
       if (zero >= 2 && group == data) load.scattered += passes * static_cast<double>(costs.gradient_bytes) * reduced;
       load.fill = std::min(load.fill, fill);
@@ -395,29 +434,35 @@ PlanBound BoundOf(const BoundInputs& in) {
     }
   }
   for (size_t p = 0; p < ranks.size() && StagesHaveCollectives(in.plan); ++p) {
-    for (const auto& [stage, count] : shape.paired_forwards[p]) ranks[p].work -= count * stages[stage].forward;
+    for (const auto& [stage, count] : shape.paired_forwards[p])
+      ranks[p].work -= count * on.Stages(static_cast<int>(p))[stage].forward;
   }
-  for (RankLoad& load : ranks) {
-    const LayerCosts& shared = in.profile.saved_by_joining;
+  for (size_t p = 0; p < ranks.size(); ++p) {
+    RankLoad& load = ranks[p];
+    const BoundInputs& inputs = on.In(static_cast<int>(p));
+    const LayerCosts& shared = inputs.profile.saved_by_joining;
     // A rank has parts of the optimizer step once, not once for each stage.
     load.step = std::max<int64_t>(0, load.step - std::max(0, load.stages - 1) * shared.step);
     if (load.ends != kBothEnds || shape.stages == 1) continue;
     // The first and the last layer may share a parameter.
     load.gradients = std::max<int64_t>(0, load.gradients - shared.gradient_bytes);
-    load.least_step = std::max<int64_t>(0, load.least_step - LeastStep(in, shared));
+    load.least_step = std::max<int64_t>(0, load.least_step - LeastStep(inputs, shared));
     load.states =
         std::max<int64_t>(0, load.states - shared.parameter_bytes - shared.optimizer_bytes - shared.gradient_bytes);
   }
   PlanBound bound;
   int64_t least = 0, flow = 0, sync = 0;
   const int first = shape.placement[0][0];
-  const int64_t end = EndOfStep(in, stages[0], ranks[first].least_step);
+  int64_t least_step = ranks[first].least_step;
+  for (const std::vector<int>& lane : shape.placement) least_step = std::min(least_step, ranks[lane[0]].least_step);
+  const int64_t end = EndOfStep(in, on.Stages(first)[0], least_step);
   bound.recomputed_layers.resize(in.recomputed == nullptr ? 0 : ranks.size());
   bound.bytes_of_layer.resize(bound.recomputed_layers.size());
   for (size_t p = 0; p < ranks.size(); ++p) {
     const RankLoad& load = ranks[p];
     if (load.fill == kFar) continue;
-    const RankMemory memory = MemoryOf(in, load.states, shape.held[p], stages, runs[p]);
+    const BoundInputs& inputs = on.In(static_cast<int>(p));
+    const RankMemory memory = MemoryOf(inputs, load.states, shape.held[p], on.Stages(static_cast<int>(p)), runs[p]);
     double again = 0;
     ForEachRecomputed(runs[p], memory.layers, [&](const RecomputedRun& run, double share) {
       again += share * static_cast<double>(run.microbatches) * static_cast<double>(run.change.again);
@@ -427,6 +472,7 @@ PlanBound BoundOf(const BoundInputs& in) {
       bound.bytes_of_layer[p] = memory.freed;
     }
     bound.least_bytes = std::max(bound.least_bytes, memory.bytes);
+    bound.fits &= memory.bytes <= inputs.capacity;
     const int64_t work = load.work + static_cast<int64_t>(again);
     const int64_t through = load.fill + work - load.weight_halves + load.drain;
     const double gathers = in.network.gather_ps_per_byte * load.gathered;
@@ -446,27 +492,36 @@ PlanBound BoundOf(const BoundInputs& in) {
 }
 
 absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedule, int microbatches, PlanBound* bound) {
-  const std::vector<LayerCosts> stages = StagesOf(in);
-  const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in);
+  const Ranks on(in);
+  const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in, on);
   std::vector<StageCosts> costs;
+  int64_t step = kFar;
   for (int s = 0; s < in.shape.stages; ++s) {
-    // By how much backwards take longer. A stage of several lanes may be recomputed on one of its ranks only.
-    double whole = in.recomputed == nullptr ? 0 : std::numeric_limits<double>::max(), input = whole;
-    for (size_t lane = 0; in.recomputed != nullptr && lane < in.shape.placement.size(); ++lane) {
+    // A stage of several lanes takes as long as on the fastest of its ranks. By how much backwards take longer: it may
+    // be recomputed on one of them only.
+    StageCosts least;
+    for (size_t lane = 0; lane < in.shape.placement.size(); ++lane) {
       const int rank = in.shape.placement[lane][s];
-      double whole_here = 0, input_here = 0;
-      ForEachRecomputed(runs[rank], bound->recomputed_layers[rank], [&](const RecomputedRun& run, double share) {
-        if (run.stage != s) return;
-        whole_here += share * static_cast<double>(run.change.again_whole);
-        input_here += share * static_cast<double>(run.change.again_input);
-      });
-      whole = std::min(whole, whole_here);
-      input = std::min(input, input_here);
+      double whole = 0, input = 0;
+      if (in.recomputed != nullptr) {
+        ForEachRecomputed(runs[rank], bound->recomputed_layers[rank], [&](const RecomputedRun& run, double share) {
+          if (run.stage != s) return;
+          whole += share * static_cast<double>(run.change.again_whole);
+          input += share * static_cast<double>(run.change.again_input);
+        });
+      }
+      const LayerCosts& stage = on.Stages(rank)[s];
+      const StageCosts here = {stage.forward, stage.backward + static_cast<int64_t>(whole),
+                               stage.backward_input + static_cast<int64_t>(input), stage.backward_weight};
+      if (s == 0) step = std::min(step, LeastStep(on.In(rank), stage));
+      if (lane == 0) {
+        least = here;
+        continue;
+      }
+      for (const auto field : kStageTimes) least.*field = std::min(least.*field, here.*field);
     }
-    costs.push_back({stages[s].forward, stages[s].backward + static_cast<int64_t>(whole),
-                     stages[s].backward_input + static_cast<int64_t>(input), stages[s].backward_weight});
+    costs.push_back(least);
   }
-  const int64_t step = LeastStep(in, stages[0]);
   const int64_t p2p = std::min(in.network.forward_message, in.network.backward_message);
   absl::StatusOr<ScheduleTiming> timing = TimeSchedule(schedule, microbatches, std::move(costs), p2p);
   if (!timing.ok()) return timing.status();
@@ -478,7 +533,7 @@ absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedul
       if (slot.stage == 0 && slot.kind != SlotKind::kForward) drained = std::max(drained, timing->end[rank][i]);
     }
   }
-  const double least = ToSeconds(Time{drained + EndOfStep(in, stages[0], step)});
+  const double least = ToSeconds(Time{drained + EndOfStep(in, on.Stages(in.shape.placement[0][0])[0], step)});
   const double slack = bound->estimated_seconds - bound->least_seconds;
   bound->least_seconds = std::max(bound->least_seconds, least);
   bound->estimated_seconds = std::max(bound->estimated_seconds, least + std::max(0.0, slack));

@@ -52,6 +52,8 @@ struct PlanBound {
   double estimated_seconds = 0;
   // Device bytes that the fullest rank takes at least.
   int64_t least_bytes = 0;
+  // False if a rank takes more than its capacity.
+  bool fits = true;
   // From profiles of a larger microbatch (profile_store.h): the plan's own give a bound that is not lower.
   bool is_loose = false;
   // For a plan with recompute FIT: how many of its first layers each pipe rank must recompute at least, in fractions of
@@ -75,6 +77,16 @@ struct NetworkTimes {
 // Returns the number of replicas over which plan.zero shards.
 int64_t ReplicasThatShare(const Plan& plan);
 
+// The device of the ranks at one pipe rank, if devices are of several kinds.
+struct RankDevice {
+  // BoundInputs.profile, .recomputed and .memory_bytes_per_second, for this device.
+  const BlockProfile* profile = nullptr;
+  const BlockProfile* recomputed = nullptr;
+  double memory_bytes_per_second = 0;
+  // Bytes that the plan may use on each device at this pipe rank.
+  int64_t capacity = 0;
+};
+
 struct BoundInputs {
   const BlockProfile& profile;
   // The profile with all layers recomputed, for a plan with recompute FIT; `profile` then recomputes none. Else null.
@@ -95,7 +107,12 @@ struct BoundInputs {
   double memory_bytes_per_second = 0;
   // Device memory that a plan may use.
   int64_t capacity = 0;
+  // By pipe rank; empty = every rank is on a device like those that the fields above describe.
+  std::vector<RankDevice> devices = {};
 };
+
+// Bytes of parameters, gradients and optimizer states that a rank with `costs` holds under this plan.
+int64_t StateBytes(const Plan& plan, const LayerCosts& costs);
 
 // The bound counts computation and the collectives that it waits for inside blocks (block_profile.h), the fill and the
 // drain of the pipeline, and the optimizer step. For a pipe rank p,
@@ -114,6 +131,9 @@ struct BoundInputs {
 // The memory of a rank is its states, and the activations and the workspace of a moment in which it runs a backward. If
 // recompute is FIT, each rank recomputes its first layers, as few as make it fit; layers count as if they could be
 // recomputed in part, so the time remains a lower bound.
+//
+// With `devices` the bound is that of the replica whose ranks are on these devices. Ranks of other kinds can only make
+// it wait, so the bound of every replica bounds the plan.
 PlanBound BoundOf(const BoundInputs& inputs);
 
 // Tightens `bound`, which BoundOf made of the same inputs, with the times of every slot of `schedule`, whose shape is

@@ -1,6 +1,7 @@
 #include "planner/search/plan_bound.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -154,7 +155,7 @@ TEST(PlanBound, TheFirstLayersWeightsAreGatheredOnce) {
   const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
   BlockProfile profile = Layers(3);
   profile.runs[0].run = {1, 2};
-  profile.runs.insert(profile.runs.begin(), RunCosts{.run = {0, 1}, .first = {.parameter_bytes = 10 * kGiB}});
+  profile.runs.insert(profile.runs.begin(), RunCosts{{0, 1}, {.parameter_bytes = 10 * kGiB}, {}, {}});
   const std::vector<int32_t> cut = {3};
   const auto seconds = [&](const std::string& zero) {
     const Plan plan = Parse<Plan>("mesh { axes { name: 'data' size: 2 } } " + zero);
@@ -244,6 +245,53 @@ TEST(PlanBound, TheBytesOfOneFormGoTogether) {
               bound(0, kGiB / 2, needed - kGiB / 8).recomputed_layers[0], 0.05);
   profile.runs[0].first.saved_bytes = profile.runs[0].further.saved_bytes = 0;
   EXPECT_EQ(bound(kGiB, kGiB / 2, 0).least_bytes, needed);
+}
+
+// A pipeline of two ranks, the slower of which takes twice as long for everything.
+PlanBound BoundOnTwoKinds(bool first_is_slow, int microbatches, int64_t capacity_of_fast, double* tight_seconds) {
+  const PipelineSchedule schedule = Build("1f1b", 2, microbatches);
+  const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
+  const BlockProfile fast = Layers(2);
+  BlockProfile slow = fast;
+  for (LayerCosts* costs : {&slow.runs[0].first, &slow.runs[0].further}) {
+    for (int64_t* time : {&costs->forward, &costs->backward, &costs->backward_input, &costs->backward_weight}) {
+      *time *= 2;
+    }
+  }
+  const std::vector<int32_t> cut = {1, 1};
+  const Plan plan;
+  BoundInputs inputs{.profile = fast, .shape = shape, .layers_per_stage = cut, .plan = plan};
+  inputs.devices = {{.profile = &fast, .capacity = capacity_of_fast}, {.profile = &slow, .capacity = 1000 * kGiB}};
+  if (first_is_slow) std::swap(inputs.devices[0], inputs.devices[1]);
+  const PlanBound bound = BoundOf(inputs);
+  PlanBound tight = bound;
+  EXPECT_TRUE(TightenBound(inputs, schedule, microbatches, &tight).ok());
+  *tight_seconds = tight.least_seconds;
+  return bound;
+}
+
+TEST(PlanBound, EveryRankIsOnItsOwnDevice) {
+  double tight = 0;
+  for (const int microbatches : {4, 16}) {
+    // The second rank works without a pause, between the forward and the backward of one microbatch on the first.
+    const double second_slow = (2 * microbatches + 1) * (kForward + kBackward) * 1e-12;
+    EXPECT_DOUBLE_EQ(BoundOnTwoKinds(false, microbatches, 1000 * kGiB, &tight).least_seconds, second_slow);
+    EXPECT_DOUBLE_EQ(tight, second_slow);
+    // The first rank works without a pause, except that it waits for the second before its first and its last backward.
+    EXPECT_DOUBLE_EQ(BoundOnTwoKinds(true, microbatches, 1000 * kGiB, &tight).least_seconds,
+                     2 * microbatches * (kForward + kBackward) * 1e-12);
+    EXPECT_GE(tight, 2 * microbatches * (kForward + kBackward) * 1e-12);
+  }
+}
+
+TEST(PlanBound, EveryRankFitsItsOwnDevice) {
+  double tight = 0;
+  // The states take 18 GiB. The first rank also holds two microbatches of 1 GiB, the second one, and a backward needs a
+  // quarter.
+  EXPECT_TRUE(BoundOnTwoKinds(false, 4, 21 * kGiB, &tight).fits);
+  EXPECT_FALSE(BoundOnTwoKinds(false, 4, 20 * kGiB, &tight).fits);
+  EXPECT_TRUE(BoundOnTwoKinds(true, 4, 20 * kGiB, &tight).fits);
+  EXPECT_FALSE(BoundOnTwoKinds(true, 4, 19 * kGiB, &tight).fits);
 }
 
 }  // namespace

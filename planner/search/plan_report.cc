@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "planner/evaluate.h"
+#include "planner/search/device_kinds.h"
 #include "proto/util/units_text.h"
 
 namespace weft::planner {
@@ -131,6 +131,14 @@ absl::string_view TokensPer(const PlanReport& report) {
   return report.objective() == "goodput" ? "useful tokens/s" : "tokens/s";
 }
 
+// E.g. "77.11 GiB", or with several kinds of devices "37.25 GiB to 77.11 GiB".
+std::string CapacityText(const PlanReport& report) {
+  const std::string least = BytesText(report.capacity_bytes());
+  return report.largest_capacity_bytes() <= report.capacity_bytes()
+             ? least
+             : absl::StrCat(least, " to ", BytesText(report.largest_capacity_bytes()));
+}
+
 // The best plan for each number of devices or memory limit.
 std::string FrontText(const PlanReport& report) {
   std::string text = absl::StrFormat("  %8s  %10s  %10s  %14s  %15s  %6s  %s\n", "devices", "memory", "iteration",
@@ -175,8 +183,9 @@ PlanReport ReportOf(const ModelGraph& model, const Cluster& cluster, const Searc
   report.set_network(options.network);
   report.set_cost(options.cost);
   report.set_devices(options.space.devices > 0 ? options.space.devices : cluster.nodes() * cluster.devices_per_node());
-  report.set_capacity_bytes(options.memory_bytes > 0 ? std::min(options.memory_bytes, UsableBytes(cluster.device()))
-                                                     : UsableBytes(cluster.device()));
+  const CapacityRange capacities = CapacitiesOfDevices(cluster, report.devices(), options.memory_bytes);
+  report.set_capacity_bytes(capacities.least);
+  report.set_largest_capacity_bytes(capacities.most);
   report.set_space(result.space);
   report.set_refused(result.refused);
   report.set_does_not_fit(result.unfit);
@@ -321,7 +330,7 @@ std::string PlanReportText(const PlanReport& report) {
                   " were compiled, proven and simulated, ", Grouped(report.slower()),
                   " have a lower bound that is too "
                   "slow, ",
-                  Grouped(report.does_not_fit()), " do not fit in ", BytesText(report.capacity_bytes()), ", ",
+                  Grouped(report.does_not_fit()), " do not fit in ", CapacityText(report), ", ",
                   Grouped(report.refused()), " are refused, ", Grouped(report.open()), " were not reached.\n");
   if (report.refused() > 0) absl::StrAppend(&text, "A reason for refusals: ", report.refusal(), "\n");
   return text;

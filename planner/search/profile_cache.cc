@@ -125,6 +125,11 @@ std::string FileName(const SearchContext& context) {
   Cluster cluster = context.cluster;
   cluster.mutable_device()->clear_memory_bytes();
   cluster.mutable_device()->clear_reserved_bytes();
+  for (OtherDevices& other : *cluster.mutable_other_devices()) {
+    if (!other.has_device()) continue;
+    other.mutable_device()->clear_memory_bytes();
+    other.mutable_device()->clear_reserved_bytes();
+  }
   cluster.clear_reliability();
   cluster.clear_dollars_per_device_hour();
   cluster.clear_watts_per_device();

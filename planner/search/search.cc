@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/evaluate.h"
 #include "planner/search/candidate_bounds.h"
+#include "planner/search/device_kinds.h"
 #include "planner/search/popular_choices.h"
 #include "planner/search/search_context.h"
 #include "proto/util/mesh.h"
@@ -129,7 +129,7 @@ void Searcher::AddToKind(const Open& open, const Plan& plan) {
     if (!PopularChoices()[k].includes(plan, per_node)) continue;
     Kind& kind = kinds_[k];
     ++kind.plans;
-    if (open.bound.least_bytes > context_.capacity) {
+    if (!open.bound.fits) {
       kind.unfit_bytes =
           kind.unfit_bytes == 0 ? open.bound.least_bytes : std::min(kind.unfit_bytes, open.bound.least_bytes);
       continue;
@@ -148,7 +148,7 @@ void Searcher::BoundAll() {
     }
     Open open{candidate, *std::move(bound)};
     AddToKind(open, plan);
-    if (open.bound.least_bytes > context_.capacity && !options_.exhaustive) {
+    if (!open.bound.fits && !options_.exhaustive) {
       CountUnfit(open.bound.least_bytes, open);
     } else {
       open_.push_back(std::move(open));
@@ -173,7 +173,7 @@ bool Searcher::MakeExact(const std::vector<Open*>& loose) {
 }
 
 bool Searcher::IsImpossible(const Open& open) const {
-  return !open.refusal.ok() || (open.bound.least_bytes > context_.capacity && !options_.exhaustive);
+  return !open.refusal.ok() || (!open.bound.fits && !options_.exhaustive);
 }
 
 // Takes out open plans that turned out to be refused, or not to fit, when their bounds became exact.
@@ -323,7 +323,8 @@ void Searcher::TryPopularKinds() {
 // Looks for a plan that does not fit but would be the best one with more memory. Tries plans with shorter estimates
 // than the best time, smallest first, at most kLarger of them.
 void Searcher::FindLarger() {
-  if (result_.plans.empty()) return;
+  // With several kinds of devices, one number of bytes would not say which devices need them.
+  if (result_.plans.empty() || context_.kinds != nullptr) return;
   const double best = result_.plans.front().report.iteration_seconds();
   size_t tries = 0;
   for (auto& [bytes, open] : unfit_) {
@@ -333,8 +334,7 @@ void Searcher::FindLarger() {
     // `least` may be a lower bound, which leaves out e.g. buffers of messages. So allow 1/16 more.
     const int64_t least = std::max(bytes, open.bound.least_bytes);
     const int64_t allowed = least + least / 16;
-    Cluster larger = context_.cluster;
-    larger.mutable_device()->set_memory_bytes(allowed + larger.device().reserved_bytes());
+    const Cluster larger = WithMemory(context_.cluster, allowed);
     TriedPlan tried = Try(open,
                           {.model = context_.model,
                            .cluster = larger,
@@ -531,22 +531,15 @@ absl::Status CheckRecompute(const Recompute& recompute) {
 absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   WEFT_RETURN_IF_ERROR(Validate(cluster));
-  if (cluster.other_devices_size() > 0) {
-    return absl::UnimplementedError(
-        "cluster.other_devices: weft plan searches clusters of one kind of device; leave out the other devices");
-  }
-  Cluster limited = cluster;
-  if (options.memory_bytes > 0 && options.memory_bytes < UsableBytes(cluster.device())) {
-    limited.mutable_device()->set_memory_bytes(options.memory_bytes + cluster.device().reserved_bytes());
-  }
+  const Cluster limited = WithMemoryLimit(cluster, options.memory_bytes);
   if (options.space.plan.schedule().scaling() != PlanSchedule::CONCATENATION) {
     return absl::InvalidArgumentError(
         absl::StrCat("plan.schedule.scaling = ", PlanSchedule::Scaling_Name(options.space.plan.schedule().scaling()),
                      " is not searched; allowed: CONCATENATION"));
   }
+  const int64_t devices =
+      options.space.devices > 0 ? options.space.devices : cluster.nodes() * cluster.devices_per_node();
   if (options.from) {
-    const int64_t devices =
-        options.space.devices > 0 ? options.space.devices : cluster.nodes() * cluster.devices_per_node();
     if (const int64_t ranks = MeshRanks(options.from->plan.mesh()); ranks != devices) {
       return absl::InvalidArgumentError(absl::StrCat("--from: the plan is for ", ranks, " devices; the search is for ",
                                                      devices, "; set the number of replicas (dp) or --gpus=", ranks));
@@ -556,14 +549,16 @@ absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& clus
   WEFT_RETURN_IF_ERROR(CheckRecompute(resolved.plan.recompute()));
   WEFT_RETURN_IF_ERROR(ResolveGiven(cluster.device(), &resolved.recipe, &resolved.plan));
   WEFT_ASSIGN_OR_RETURN(const Space space, Space::Make(resolved, cluster));
+  WEFT_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceKinds> kinds, DeviceKinds::Make(devices, limited));
   const SearchContext context = {.model = model,
                                  .cluster = limited,
                                  .cost = options.cost,
                                  .network = options.network,
                                  .runtime = options.runtime,
-                                 .capacity = UsableBytes(limited.device()),
+                                 .capacity = kinds->most_bytes(),
                                  .threads = options.threads,
-                                 .cache = options.cache};
+                                 .cache = options.cache,
+                                 .kinds = kinds->all_are_alike() ? nullptr : kinds.get()};
   SearchOptions timed = options;
   if (options.budget_seconds > 0) {
     timed.stop = [&stop = options.stop, begin, budget = std::chrono::duration<double>(options.budget_seconds)] {

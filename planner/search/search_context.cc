@@ -4,7 +4,14 @@
 #include <thread>
 #include <vector>
 
+#include "proto/util/mesh.h"
+
 namespace weft::planner {
+
+std::vector<int64_t> CapacitiesOf(const SearchContext& context, const Mesh& mesh) {
+  if (context.kinds != nullptr) return context.kinds->Of(mesh).capacities;
+  return std::vector<int64_t>(AxisSize(mesh, "pipe"), context.capacity);
+}
 
 bool ForAll(size_t count, int threads, const std::function<void(size_t)>& work, const std::function<bool()>& stop) {
   std::atomic<size_t> next = 0;

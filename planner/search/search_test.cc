@@ -36,12 +36,14 @@ struct Problem {
   std::string runtime = "";
   // Device memory in MiB; 0 = all that the device has.
   int64_t memory = 0;
+  // Rows of Cluster.other_devices. A device with the name "H100" gets the catalog's figures, but keeps its memory.
+  std::string others = "";
   std::vector<std::string> excluded = {"offload", "recompute"};
 };
 
 std::ostream& operator<<(std::ostream& out, const Problem& problem) {
   return out << problem.model << " " << problem.devices << " " << problem.schedule << " " << problem.network << " "
-             << problem.runtime << " " << problem.memory << " " << problem.plan;
+             << problem.runtime << " " << problem.memory << " " << problem.plan << " " << problem.others;
 }
 
 struct HowToRun {
@@ -68,6 +70,18 @@ SearchOptions OptionsFor(const Problem& problem) {
   return options;
 }
 
+Cluster ClusterFor(const Problem& problem) {
+  Cluster cluster = *LoadCluster("dgx-a100-80g");
+  cluster.MergeFrom(Parse<Cluster>(problem.others));
+  for (OtherDevices& other : *cluster.mutable_other_devices()) {
+    if (other.device().name() != "H100") continue;
+    const int64_t memory = other.device().memory_bytes();
+    *other.mutable_device() = LoadCluster("dgx-h100")->device();
+    if (memory > 0) other.mutable_device()->set_memory_bytes(memory + other.device().reserved_bytes());
+  }
+  return cluster;
+}
+
 absl::StatusOr<SearchResult> RunSearch(const Problem& problem, const HowToRun& how = {}) {
   SearchOptions options = OptionsFor(problem);
   std::optional<Runtime> runtime;
@@ -83,7 +97,39 @@ absl::StatusOr<SearchResult> RunSearch(const Problem& problem, const HowToRun& h
   int64_t simulated = 0;
   options.on_progress = [&](const SearchProgress& progress) { simulated = progress.simulated; };
   options.stop = [&] { return how.stop_after > 0 && simulated >= how.stop_after; };
-  return Search(*LoadModel(problem.model), *LoadCluster("dgx-a100-80g"), options);
+  return Search(*LoadModel(problem.model), ClusterFor(problem), options);
+}
+
+// Clusters with devices of two kinds or speeds.
+std::vector<Problem> MixedProblems() {
+  std::vector<Problem> problems;
+  const std::string two_stages = "mesh { axes { name: 'pipe' size: 2 } } ";
+  const std::string two_replicas = "mesh { axes { name: 'data' size: 2 } } ";
+  const std::string second = "other_devices { devices: 1 device { name: 'H100' } }";
+  const std::string half = "other_devices { devices: [2, 3] device { name: 'H100' } }";
+  for (const char* schedule : {"1f1b", "interleaved", "hanayo", "chimera", "zb-h1", "zb-v"}) {
+    problems.push_back(
+        {.batch = 4, .schedule = schedule, .plan = two_stages, .others = second, .excluded = {"offload"}});
+  }
+  problems.push_back({.batch = 4, .others = "other_devices { devices: 0 device { name: 'H100' } }"});
+  problems.push_back({.batch = 4, .plan = two_replicas + "zero { stage: 3 }", .others = second});
+  const std::vector<std::string> few = {"offload", "recompute", "microbatch", "sequence-parallel"};
+  problems.push_back({.devices = 4, .batch = 8, .others = half, .excluded = few});
+  problems.push_back({.devices = 4, .batch = 8, .network = "nccl", .others = half, .excluded = few});
+  problems.push_back(
+      {.devices = 4, .batch = 8, .others = "other_devices { devices: [0, 3] speed: 0.4 }", .excluded = few});
+  problems.push_back({.batch = 4, .others = "other_devices { devices: 1 speed: 2 }"});
+  problems.push_back(
+      {.batch = 8, .network = "nccl", .runtime = "megatron-core", .others = second, .excluded = {"microbatch"}});
+  // The second device has less memory than others, and all have little.
+  problems.push_back({.batch = 16,
+                      .plan = two_stages,
+                      .memory = kTightMemory,
+                      .others = "other_devices { devices: 1 device { name: 'H100' memory_bytes: 9000000 } }",
+                      .excluded = {"offload"}});
+  // All devices are of another kind than cluster.device.
+  problems.push_back({.batch = 4, .others = "other_devices { device { name: 'H100' } }"});
+  return problems;
 }
 
 std::vector<Problem> Problems() {
@@ -148,6 +194,47 @@ TEST_P(SearchOf, BoundsHoldAndThePrunedSearchFindsTheFastestPlan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Problems, SearchOf, testing::ValuesIn(Problems()));
+INSTANTIATE_TEST_SUITE_P(MixedProblems, SearchOf, testing::ValuesIn(MixedProblems()));
+
+TEST(Search, EqualKindsAreSearchedAsOneKind) {
+  std::vector<std::string> reports;
+  for (const bool is_named : {false, true}) {
+    Cluster cluster = *LoadCluster("dgx-a100-80g");
+    if (is_named) {
+      OtherDevices* other = cluster.add_other_devices();
+      other->add_devices(1);
+      *other->mutable_device() = cluster.device();
+      other->mutable_device()->set_name("the same");
+    }
+    const absl::StatusOr<SearchResult> result =
+        Search(*LoadModel("gpt2-tiny"), cluster, OptionsFor({.batch = 8, .memory = kTightMemory}));
+    ASSERT_TRUE(result.ok()) << result.status();
+    reports.push_back(ReportOf(*LoadModel("gpt2-tiny"), *LoadCluster("dgx-a100-80g"), {}, *result).DebugString());
+  }
+  EXPECT_EQ(reports[0], reports[1]);
+}
+
+// With faster devices in place of half of them, the best plan is faster, but not as fast as with only such devices.
+TEST(Search, FasterDevicesMakeTheBestPlanFaster) {
+  std::vector<double> seconds;
+  for (const char* others :
+       {"", "other_devices { devices: [2, 3] device { name: 'H100' } }", "other_devices { device { name: 'H100' } }"}) {
+    const absl::StatusOr<SearchResult> result =
+        RunSearch({.devices = 4, .batch = 8, .others = others, .excluded = {"offload", "recompute", "microbatch"}});
+    ASSERT_TRUE(result.ok()) << result.status();
+    seconds.push_back(result->plans[0].report.iteration_seconds());
+  }
+  EXPECT_LE(seconds[1], seconds[0]);
+  EXPECT_LT(seconds[2], seconds[1]);
+}
+
+TEST(Search, NamesNoLargerPlanForSeveralKinds) {
+  const absl::StatusOr<SearchResult> result =
+      RunSearch({.batch = 8, .memory = kTightMemory, .others = "other_devices { devices: 1 device { name: 'H100' } }"});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_FALSE(result->plans.empty());
+  EXPECT_FALSE(result->larger.has_value());
+}
 
 TEST(Search, TheResultDoesNotDependOnTheNumberOfThreads) {
   std::vector<std::string> reports;

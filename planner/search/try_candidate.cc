@@ -80,15 +80,17 @@ TriedPlan Run(const SearchContext& context, FoundPlan plan, bool quickly) {
                                                      .network = context.network,
                                                      .runtime = context.runtime,
                                                      .most_bytes = context.capacity}));
+    const std::vector<int64_t> capacities = CapacitiesOf(context, found.plan.mesh());
     *found.plan.mutable_recompute() = inputs.plan.recompute();
     tried.rank_bytes = made.rank_bytes;
     found.device_bytes = *std::max_element(made.rank_bytes.begin(), made.rank_bytes.end());
     found.report = std::move(made.report);
-    tried.fits = found.device_bytes <= context.capacity && (context.runtime != nullptr || made.fits);
+    tried.fits = context.runtime != nullptr || made.fits;
+    for (size_t p = 0; p < capacities.size(); ++p) tried.fits &= made.rank_bytes[p] <= capacities[p];
     if (!tried.fits && quickly && context.runtime == nullptr) {
       const auto& templates = made.program.templates();
       tried.may_fit = std::all_of(templates.begin(), templates.end(),
-                                  [&](const Template& t) { return FullestMoment(t) <= context.capacity; });
+                                  [&](const Template& t) { return FullestMoment(t) <= capacities[PipeRankOf(t)]; });
     }
     return absl::OkStatus();
   };
@@ -131,6 +133,7 @@ TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const Sched
     counts.emplace_back(static_cast<int>(std::ceil(bound.recomputed_layers[p])), static_cast<int>(layers[p].size()),
                         bound.bytes_of_layer[p]);
   }
+  const std::vector<int64_t> capacities = CapacitiesOf(context, plan.plan.mesh());
   while (true) {
     std::vector<int> tries;
     std::vector<double> fewest;
@@ -149,7 +152,7 @@ TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const Sched
     bool found = true;
     for (size_t p = 0; p < counts.size(); ++p) {
       if (counts[p].is_found()) continue;
-      counts[p].Add(tried.rank_bytes[p] - context.capacity);
+      counts[p].Add(tried.rank_bytes[p] - capacities[p]);
       found &= counts[p].is_found() && counts[p].next() == tries[p];
     }
     if (found) return tried;
