@@ -155,7 +155,7 @@ TEST(PlanBound, TheFirstLayersWeightsAreGatheredOnce) {
   const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
   BlockProfile profile = Layers(3);
   profile.runs[0].run = {1, 2};
-  profile.runs.insert(profile.runs.begin(), RunCosts{.run = {0, 1}, .first = {.parameter_bytes = 10 * kGiB}});
+  profile.runs.insert(profile.runs.begin(), RunCosts{{0, 1}, {.parameter_bytes = 10 * kGiB}, {}, {}});
   const std::vector<int32_t> cut = {3};
   const auto seconds = [&](const std::string& zero) {
     const Plan plan = Parse<Plan>("mesh { axes { name: 'data' size: 2 } } " + zero);
