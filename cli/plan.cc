@@ -22,7 +22,7 @@
 #include "cli/common/terminal.h"
 #include "cli/inputs/inputs.h"
 #include "cli/plan_preset.h"
-#include "planner/evaluate.h"
+#include "planner/search/device_kinds.h"
 #include "planner/search/front.h"
 #include "planner/search/objective.h"
 #include "planner/search/plan_report.h"
@@ -259,10 +259,12 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
   if (request.memory_front && request.devices.size() > 1) {
     return absl::InvalidArgumentError("--memory-front: it searches for one number of devices; give --gpus=N");
   }
-  if (const int64_t usable = planner::UsableBytes(inputs.cluster.device()); search.memory_bytes > usable) {
-    return absl::InvalidArgumentError(absl::StrCat("--at-most: memory=", BytesText(search.memory_bytes),
-                                                   " is more than a device of ", Quoted(inputs.cluster.name()),
-                                                   " has; allowed: up to ", BytesText(usable)));
+  const int64_t devices = inputs.cluster.nodes() * inputs.cluster.devices_per_node();
+  const int64_t usable = planner::CapacitiesOfDevices(inputs.cluster, devices, /*limit=*/0).most;
+  if (search.memory_bytes > usable) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--at-most: memory=", BytesText(search.memory_bytes), " is more than a plan may use on any device of ",
+        Quoted(inputs.cluster.name()), "; allowed: up to ", BytesText(usable)));
   }
   search.space.schedules = Listed(request.schedules);
   search.space.excluded = Listed(request.exclude);

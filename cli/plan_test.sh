@@ -115,7 +115,7 @@ expect 1 'no plan was found before the search was stopped' plan "${tiny[@]}" --b
 # Bad input is one line.
 expect 1 'no plan fits: each of [0-9]+ plans takes more than .* the smallest takes at least [0-9.]+ MiB' plan "${tiny[@]}" --at-most=memory=1MiB
 expect 2 "--at-most='70': expected memory=SIZE with a unit, e.g. memory=70GiB" plan "${tiny[@]}" --at-most=70
-expect 1 "^weft plan: --at-most: memory=200 GiB is more than a device of 'dgx-a100-80g' has; allowed: up to 7" \
+expect 1 "^weft plan: --at-most: memory=200 GiB is more than a plan may use on any device of 'dgx-a100-80g'; allowed: up to 7" \
   plan "${tiny[@]}" --at-most=memory=200GiB
 expect 2 'memory=-1GiB' plan "${tiny[@]}" --at-most=memory=-1GiB
 expect 1 "the search is for 4096 devices; cluster 'dgx-a100-80g' has 1024" plan "${tiny[@]:0:2}" --gpus=4096 \
