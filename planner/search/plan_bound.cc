@@ -15,7 +15,7 @@ namespace weft::planner {
 namespace {
 
 // The part of the gathers and reduce-scatters of ZeRO 2 and 3 that estimates count as exposed. Only the order in which
-// plans are simulated depends on it. Chosen by plans of GPT-3 175B on 1024 A100 (docs/planning.md).
+// plans are simulated depends on it. Chosen from plans of GPT-3 175B on 1024 A100 (docs/planning.md).
 constexpr double kExposedShare = 0.25;
 
 constexpr std::array kStageTimes = {&StageCosts::forward, &StageCosts::backward, &StageCosts::backward_input,
@@ -23,22 +23,22 @@ constexpr std::array kStageTimes = {&StageCosts::forward, &StageCosts::backward,
 
 constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
 
-// What a pipe rank does in an iteration, in picoseconds, and holds, in bytes.
+// The times of a pipe rank in an iteration, in picoseconds, and what it holds, in bytes.
 struct RankLoad {
   int64_t fill = kFar;
   int64_t drain = kFar;
   int64_t work = 0;
   int64_t weight_halves = 0;
-  // The optimizer step, as it is estimated and at least.
+  // The optimizer step: an estimate, and a lower bound.
   int64_t step = 0;
   int64_t least_step = 0;
   // Bytes of weights that all microbatches gather, and of gradients that they scatter, over the replicas.
   double gathered = 0;
   double scattered = 0;
-  // Parameters, gradients, optimizer states; and the gradients alone.
+  // Bytes of parameters, gradients and optimizer states together, and of gradients alone.
   int64_t states = 0;
   int64_t gradients = 0;
-  // kFirst, kLast: the rank holds the first stage, the last one.
+  // Bits: kFirst if the rank holds the first stage, kLast if it holds the last one.
   int ends = 0;
   int stages = 0;
 };
@@ -50,19 +50,19 @@ int64_t BackwardOf(const LayerCosts& costs, const ScheduleShape& shape) {
   return shape.whole_backward ? std::min(costs.backward, halves) : halves;
 }
 
-// The part of a backward that the stage before waits for.
+// Returns the time of the part of a backward that the previous stage waits for.
 int64_t InputOf(const LayerCosts& costs, const ScheduleShape& shape) {
   return shape.split_backward ? std::min(costs.backward_input, costs.backward) : costs.backward;
 }
 
-// What a microbatch keeps at least from its forward to the end of its backward. What is freed after an input half is
-// not counted at all.
+// Returns the bytes that a microbatch keeps at least from its forward to the end of its backward. Bytes that are freed
+// after the input half are not counted at all.
 int64_t SavedOf(const LayerCosts& costs, const ScheduleShape& shape) {
   if (!shape.split_backward) return costs.saved_bytes;
   return shape.whole_backward ? std::min(costs.saved_bytes, costs.half_saved_bytes) : costs.half_saved_bytes;
 }
 
-// What a backward, or the input half of one, needs at least while it runs.
+// Returns the bytes that a backward, or its input half, needs at least while it runs.
 int64_t WorkspaceOf(const LayerCosts& costs, const ScheduleShape& shape) {
   if (!shape.split_backward) return costs.workspace_bytes;
   return shape.whole_backward ? std::min(costs.workspace_bytes, costs.half_workspace_bytes)
@@ -79,7 +79,7 @@ bool StagesHaveCollectives(const Plan& plan) {
   return MeshRanks(plan.mesh()) > AxisSize(plan.mesh(), "pipe") * AxisSize(plan.mesh(), "data");
 }
 
-// Bytes of an element of a gradient that accumulates.
+// Returns the bytes of an element of a gradient that accumulates.
 double GradientElementBytes(const Plan& plan) {
   const DType type = plan.accumulation() == EXACT ? EXACT192 : plan.precision().grads();
   return static_cast<double>(std::max<int64_t>(1, DTypeBytes(type)));
@@ -124,7 +124,7 @@ class Ranks {
   std::vector<std::vector<LayerCosts>> stages_;
 };
 
-// The bytes of a gradient's message, relative to the gradient's own, in the narrowest type that could be meant.
+// Returns the bytes of a gradient's message divided by the bytes of the gradient, at most 1.
 double MessageShare(const Plan& plan) {
   return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
 }
@@ -139,15 +139,16 @@ int64_t GatheredBytes(const BoundInputs& in, int stage, const LayerCosts& costs)
   return costs.parameter_bytes + std::max<int64_t>(0, costs.parameter_bytes - first);
 }
 
-// Picoseconds in which the optimizer reads and writes its states once, which it does in any case. Its kernels take
-// longer, but how much longer depends on all tensors of the rank together.
+// Returns a lower bound of the optimizer step: the picoseconds in which it reads and writes its states once. Its
+// kernels take longer, but how much longer depends on all tensors of the rank together.
 int64_t LeastStep(const BoundInputs& in, const LayerCosts& costs) {
   if (!(in.memory_bytes_per_second > 0) || in.plan.offload().optimizer()) return 0;
   const int64_t bytes = 2 * Divided(costs.optimizer_bytes, ReplicasThatShare(in.plan), in.plan.zero().stage() >= 1);
   return static_cast<int64_t>(1e12 * static_cast<double>(bytes) / in.memory_bytes_per_second);
 }
 
-// Picoseconds from the last backward of stage 0 to the next forward of its rank, which takes `step` for the optimizer.
+// Returns the picoseconds from the last backward of stage 0 to the next forward of its rank, whose optimizer step takes
+// `step`.
 int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) {
   const int zero = in.plan.zero().stage();
   const bool shares_all = ReplicasThatShare(in.plan) == AxisSize(in.plan.mesh(), "data");
@@ -346,7 +347,7 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
     std::vector<ScheduleShape::Held>& held = shape.held.emplace_back();
     std::map<int, int64_t>& paired = shape.paired_forwards.emplace_back();
     std::map<int, int64_t> saved, gradients;
-    // All pairs, and the most so far.
+    // Microbatches in `saved` and `gradients` together, and the most so far.
     int64_t pairs = 0, most = 0;
     for (const Slot& slot : order) {
       if (slot.kind == SlotKind::kForward) {
@@ -441,7 +442,7 @@ PlanBound BoundOf(const BoundInputs& in) {
     RankLoad& load = ranks[p];
     const BoundInputs& inputs = on.In(static_cast<int>(p));
     const LayerCosts& shared = inputs.profile.saved_by_joining;
-    // A rank has parts of the optimizer step once, not once for each stage.
+    // A rank runs some parts of the optimizer step once, not once for each stage.
     load.step = std::max<int64_t>(0, load.step - std::max(0, load.stages - 1) * shared.step);
     if (load.ends != kBothEnds || shape.stages == 1) continue;
     // The first and the last layer may share a parameter.
@@ -525,7 +526,7 @@ absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedul
   const int64_t p2p = std::min(in.network.forward_message, in.network.backward_message);
   absl::StatusOr<ScheduleTiming> timing = TimeSchedule(schedule, microbatches, std::move(costs), p2p);
   if (!timing.ok()) return timing.status();
-  // The ends of the last backward of stage 0, whose ranks then update their weights, and of everything.
+  // The end of the last backward of stage 0, whose rank then updates its weights.
   int64_t drained = 0;
   for (size_t rank = 0; rank < schedule.order.size(); ++rank) {
     for (size_t i = 0; i < schedule.order[rank].size(); ++i) {
