@@ -30,14 +30,16 @@ std::string Certificate(const PlanReport& report) {
 }
 
 // Says how a popular kind of plan compares with the best plan, or why no plan of the kind was simulated.
-std::string PopularLine(const PopularRun& run, int64_t capacity) {
+std::string PopularLine(const PopularRun& run, const PlanReport& report) {
   if (run.iteration_seconds() > 0) {
-    const std::string slower =
-        run.slower_by() > 0 ? absl::StrFormat("%.1f %% slower", 100 * run.slower_by()) : "the first plan itself";
+    const bool is_first = report.plans_size() > 0 && run.settings() == report.plans(0).settings();
+    const std::string slower = run.slower_by() > 0 ? absl::StrFormat("%.1f %% slower", 100 * run.slower_by())
+                               : is_first          ? "the first plan itself"
+                                                   : "as fast as the first plan";
     return absl::StrCat(run.kind(), ": ", SecondsText(run.iteration_seconds()), ", ", slower, " (", run.settings(),
                         ")");
   }
-  if (run.device_bytes() > capacity) {
+  if (run.device_bytes() > report.largest_capacity_bytes()) {
     return absl::StrCat(run.kind(), ": does not fit, takes ", BytesText(run.device_bytes()), " or more");
   }
   return absl::StrCat(run.kind(), run.device_bytes() > 0 ? ": was not tried" : ": refused");
@@ -315,7 +317,7 @@ std::string PlanReportText(const PlanReport& report) {
   }
   if (report.popular_size() > 0) absl::StrAppend(&text, "Popular choices:\n");
   for (const PopularRun& run : report.popular()) {
-    absl::StrAppend(&text, "  ", PopularLine(run, report.capacity_bytes()), "\n");
+    absl::StrAppend(&text, "  ", PopularLine(run, report), "\n");
   }
   if (report.has_larger()) {
     const PlannedRun& larger = report.larger();
