@@ -337,7 +337,13 @@ int64_t StateBytes(const Plan& plan, const LayerCosts& costs) {
   const int64_t group = ReplicasThatShare(plan);
   const int zero = plan.zero().stage();
   const int64_t optimizer = plan.offload().optimizer() ? 0 : Divided(costs.optimizer_bytes, group, zero >= 1);
-  return Divided(costs.parameter_bytes, group, zero >= 3) + optimizer + Divided(costs.gradient_bytes, group, zero >= 2);
+  int64_t gradients = Divided(costs.gradient_bytes, group, zero >= 2);
+  // Exact sums are rounded to a second buffer, which with ZeRO 1 lasts only until the optimizer step.
+  if (plan.accumulation() == EXACT && zero == 1) {
+    const int64_t exact = DTypeBytes(EXACT192);
+    gradients = gradients / (exact + DTypeBytes(plan.precision().grads())) * exact;
+  }
+  return Divided(costs.parameter_bytes, group, zero >= 3) + optimizer + gradients;
 }
 
 ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halves) {

@@ -118,6 +118,14 @@ TEST(PlanBound, MemoryIsStatesAndActivationsInFlight) {
   EXPECT_GT(BoundFor("zb-h1", 4, 8).bound.least_bytes, BoundFor("1f1b", 4, 8).bound.least_bytes);
 }
 
+TEST(PlanBound, ZeroOneKeepsNoRoundedSums) {
+  const LayerCosts costs = {.gradient_bytes = 28 * kGiB};
+  const std::string exact = "accumulation: EXACT precision { grads: FP32 } mesh { axes { name: 'data' size: 4 } }";
+  EXPECT_EQ(StateBytes(Parse<Plan>(exact), costs), 28 * kGiB);
+  EXPECT_EQ(StateBytes(Parse<Plan>(exact + " zero { stage: 1 }"), costs), 24 * kGiB);
+  EXPECT_EQ(StateBytes(Parse<Plan>(exact + " zero { stage: 2 }"), costs), 7 * kGiB);
+}
+
 TEST(PlanBound, LanesShareTheStatesOfAStageOnOneRank) {
   // The middle rank of three holds the middle stage of both directions of GEMS, the others hold two stages.
   EXPECT_EQ(BoundFor("gems", 3, 4).bound.least_bytes, 2 * 18 * kGiB + kGiB + kGiB / 4);
