@@ -104,7 +104,7 @@ struct Problem {
 
 class Drawer {
  public:
-  Drawer(uint64_t seed, int64_t number, bool tiny) : random_(seed, number), tiny_(tiny) {
+  Drawer(uint64_t seed, int64_t number, bool usual) : random_(seed, number), usual_(usual) {
     absl::StrAppend(&problem_.text, "bounds_sweep ", seed, " 1 ", number, ":");
   }
 
@@ -131,7 +131,7 @@ class Drawer {
         new std::vector<std::string>{"gpt2-tiny", "gpt2-tiny", "llama-tiny", "bert-tiny", "unet-tiny"};
     static const auto* others =
         new std::vector<std::string>{"gpt2", "llama-3.1-8b", "qwen2.5-1.5b", "mistral-7b", "bert-base", "unet-50m"};
-    const bool is_tiny = tiny_ || random_.Chance(0.5);
+    const bool is_tiny = random_.Chance(0.5) && !usual_;
     const std::string name = random_.Pick(is_tiny ? *tiny : *others);
     WEFT_ASSIGN_OR_RETURN(problem_.model, LoadModel(name));
     Note(name);
@@ -144,7 +144,7 @@ class Drawer {
     }
     // The samples of these models have a fixed number of elements.
     if (name == "unet-tiny" || name == "unet-50m") return Set(name == "unet-tiny" ? "seq=64" : "seq=1024");
-    return Set(absl::StrCat("seq=", (is_tiny ? 16 : 128) << random_.Below(3)));
+    return Set(absl::StrCat("seq=", (is_tiny ? 16 : usual_ ? 1024 : 128) << random_.Below(3)));
   }
 
   absl::Status DrawCluster() {
@@ -154,7 +154,7 @@ class Drawer {
     Cluster& cluster = problem_.cluster;
     Note(name);
     const auto scale = [&](absl::string_view what, double value, auto set) {
-      if (value == 0 || !random_.Chance(0.25)) return;
+      if (value == 0 || !random_.Chance(0.25) || usual_) return;
       const double factor = std::ldexp(1.0, static_cast<int>(random_.Below(9)) - 4);
       set(value * factor);
       Note(absl::StrCat(what, "*", factor));
@@ -241,7 +241,7 @@ class Drawer {
       for (int i = 0; i < 3; ++i) problem_.space.schedules.push_back(random_.Pick(schedules));
       Note(absl::StrCat("schedules=", absl::StrJoin(problem_.space.schedules, ",")));
     }
-    const double chance = random_.Pick(std::vector<double>{0, 0.03, 0.08, 0.15});
+    const double chance = usual_ ? 0 : random_.Pick(std::vector<double>{0, 0.03, 0.08, 0.15});
     for (const std::vector<std::string>& values : FixedSettings()) {
       if (!random_.Chance(chance)) continue;
       std::string settings = random_.Pick(values);
@@ -282,7 +282,7 @@ class Drawer {
   }
 
   Random random_;
-  const bool tiny_;
+  const bool usual_;
   Problem problem_;
 };
 
@@ -405,7 +405,7 @@ SweepResult SweepBounds(const SweepOptions& options) {
   SweepResult result;
   for (int64_t number = options.first_problem; result.candidates < options.candidates; ++number) {
     ++result.problems;
-    Drawer drawer(options.seed, number, options.tiny);
+    Drawer drawer(options.seed, number, options.usual);
     const absl::StatusOr<Problem> problem = drawer.Draw();
     if (problem.ok()) {
       SweepProblem(options, *problem, drawer.random(), result);

@@ -17,8 +17,9 @@ struct SweepOptions {
   int64_t per_problem = 24;
   // The number of the first problem. A problem depends on the seed and its own number only.
   int64_t first_problem = 0;
-  // Only the tiny models.
-  bool tiny = false;
+  // Only models and sequences of usual sizes, on clusters as the catalog has them, and only settings that are searched.
+  // Estimates are closer then: a tiny model mostly waits for messages, which bounds and estimates count as hidden.
+  bool usual = false;
   // Also reports every candidate in `lines`.
   bool verbose = false;
 };
