@@ -331,19 +331,23 @@ void Searcher::FindLarger() {
     if (open.bound.is_loose && open.bound.estimated_seconds < best && !MakeExact({&open})) return;
     if (!open.refusal.ok() || open.bound.estimated_seconds >= best) continue;
     if (tries++ == kLarger || Stops()) return;
-    // `least` may be a lower bound, which leaves out e.g. buffers of messages. So allow 1/16 more.
+    const auto try_with = [&](int64_t allowed) {
+      const Cluster larger = WithMemory(context_.cluster, allowed);
+      return Try(open,
+                 {.model = context_.model,
+                  .cluster = larger,
+                  .cost = context_.cost,
+                  .network = context_.network,
+                  .runtime = context_.runtime,
+                  .capacity = allowed,
+                  .threads = context_.threads},
+                 /*gives_up=*/false);
+    };
+    // `least` may be a lower bound, which leaves out e.g. buffers of messages. So allow 1/16 more, or if that is too
+    // little, what the plan then turns out to take.
     const int64_t least = std::max(bytes, open.bound.least_bytes);
-    const int64_t allowed = least + least / 16;
-    const Cluster larger = WithMemory(context_.cluster, allowed);
-    TriedPlan tried = Try(open,
-                          {.model = context_.model,
-                           .cluster = larger,
-                           .cost = context_.cost,
-                           .network = context_.network,
-                           .runtime = context_.runtime,
-                           .capacity = allowed,
-                           .threads = context_.threads},
-                          /*gives_up=*/false);
+    TriedPlan tried = try_with(least + least / 16);
+    if (tried.status.ok() && !tried.fits) tried = try_with(tried.found.device_bytes);
     if (!tried.fits || tried.found.report.iteration_seconds() >= best) continue;
     result_.larger = std::move(tried.found);
     return;
