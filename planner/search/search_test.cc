@@ -275,9 +275,15 @@ class Oracle {
   OracleResult Run() {
     const std::vector<std::string> zeros =
         Choices("zero", fixed_.has_zero(), {"", " zero.stage=1", " zero.stage=2", " zero.stage=3"});
+    const std::vector<std::string> reshards =
+        Choices("reshard", fixed_.has_zero(), {"", " zero.reshard=AFTER_BACKWARD", " zero.reshard=NEVER"});
     const std::vector<std::string> sequence_parallel =
         Choices("sequence-parallel", fixed_.sequence_parallel(), {"", " sequence_parallel=true"});
+    const std::vector<std::string> between_halves =
+        Choices("between-halves", fixed_.between_halves() != OWN_ROWS,
+                {"", " between_halves=GATHERED_ROWS", " between_halves=EVERYTHING"});
     const std::vector<std::string> offloads = Choices("offload", fixed_.has_offload(), {"", " offload.optimizer=true"});
+    const std::vector<std::string> none = {""};
     const bool has_microbatches = Choices("microbatch", false, {"", ""}).size() > 1;
     const int64_t devices = problem_.devices / pipe_;
     for (int64_t x = 1; x <= devices; x *= 2) {
@@ -294,10 +300,15 @@ class Oracle {
             if (problem_.batch % (data * size) != 0 || (size > 1 && !has_microbatches)) continue;
             const std::string microbatch = has_microbatches ? absl::StrCat(" mbs=", size) : "";
             const std::string schedule = pipe_ > 1 ? " schedule=" + problem_.schedule : "";
-            for (const std::string& zero : data > 1 ? zeros : std::vector<std::string>{""}) {
-              for (const std::string& parallel : x > 1 && y == 1 ? sequence_parallel : std::vector<std::string>{""}) {
-                for (const std::string& offload : offloads) {
-                  Try(absl::StrCat(mesh, microbatch, schedule, zero, parallel, offload));
+            for (const std::string& zero : data > 1 ? zeros : none) {
+              for (const std::string& reshard : zero == zeros.back() && zeros.size() > 1 ? reshards : none) {
+                for (const std::string& parallel : x > 1 && y == 1 ? sequence_parallel : none) {
+                  const bool has_halves = !parallel.empty() && schedule == " schedule=zb-h1";
+                  for (const std::string& halves : has_halves ? between_halves : none) {
+                    for (const std::string& offload : offloads) {
+                      Try(absl::StrCat(mesh, microbatch, schedule, zero, reshard, parallel, halves, offload));
+                    }
+                  }
                 }
               }
             }
