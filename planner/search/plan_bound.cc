@@ -420,8 +420,11 @@ PlanBound BoundOf(const BoundInputs& in) {
         load.least_step += LeastStep(on.In(rank), costs);
         load.step += Divided(costs.step, group, zero >= 1);
         load.states += StateBytes(in.plan, costs);
+        // Without a microbatch, no rank of the lane keeps the weights that forwards read.
+        if (microbatches == 0) load.states -= Divided(costs.parameter_bytes, group, zero >= 3);
         // Gathered weights that stay take more than the rank's own part of them.
-        const bool whole = in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER && zero >= 3;
+        const bool whole =
+            in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER && zero >= 3 && microbatches > 0;
         if (whole) load.states += costs.parameter_bytes - Divided(costs.parameter_bytes, group, true);
         load.gradients += Divided(costs.gradient_bytes, group, zero >= 2);
       }

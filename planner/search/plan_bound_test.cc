@@ -130,6 +130,8 @@ TEST(PlanBound, LanesShareTheStatesOfAStageOnOneRank) {
   // The middle rank of three holds the middle stage of both directions of GEMS, the others hold two stages.
   EXPECT_EQ(BoundFor("gems", 3, 4).bound.least_bytes, 2 * 18 * kGiB + kGiB + kGiB / 4);
   EXPECT_EQ(BoundFor("gems", 1, 4).bound.least_bytes, 18 * kGiB + kGiB + kGiB / 4);
+  // A single microbatch runs down the ranks. The stages of the other direction keep no weights.
+  EXPECT_EQ(BoundFor("gems", 2, 1).bound.least_bytes, 18 * kGiB + 16 * kGiB + kGiB + kGiB / 4);
 }
 
 TEST(PlanBound, RecomputesTheShareThatDoesNotFit) {
