@@ -27,7 +27,8 @@ assert report["lower_bound_seconds"] <= times[0]
 parts = [report[part] for part in ("refused", "does_not_fit", "slower", "simulated", "open")]
 assert sum(parts) == report["space"] > 50, (parts, report["space"])
 assert [d["name"] for d in report["dimensions"]] == [
-    "mesh", "microbatch", "schedule", "zero", "sequence-parallel", "recompute", "offload"]
+    "mesh", "microbatch", "schedule", "zero", "zero-group", "reshard", "sequence-parallel", "between-halves",
+    "recompute", "offload"]
 END
 expect 0 '^gpt2-tiny on 2 devices of dgx-a100-80g \(runtime weft, network analytic, cost tiles\)$' plan "${tiny[@]}"
 expect 0 '^No plan that fits, of the [0-9,]+ in this space, simulates (faster|more than 0\.[0-9]+ % faster) than the first\.$' \
