@@ -64,7 +64,7 @@ class LayerParameters {
     for (int64_t layer = 0; layer < layers; ++layer) before_[layer + 1] += before_[layer];
   }
 
-  // Of layers [from, to) together: parameters that layers share count once.
+  // Returns the number of parameters of layers from, …, to - 1 together. Shared parameters count once.
   double CountOf(int64_t from, int64_t to) const {
     double count = before_[to] - before_[from];
     for (const auto& [elements, layers] : shared_) {

@@ -12,8 +12,8 @@ namespace weft::planner {
 // Bytes by BufferClass.
 using BytesByClass = std::array<double, BufferClass_ARRAYSIZE>;
 
-// What lives at the fullest moment of the microbatches' actions, and of the end of the step. Both include persistent
-// buffers.
+// The bytes that live at the fullest moment of the microbatches' actions, and at that of the end of the step. Both
+// include persistent buffers.
 struct FullestMoments {
   BytesByClass microbatches = {};
   BytesByClass end = {};

@@ -35,13 +35,6 @@ int64_t BytesOf(const Segment& segment, const google::protobuf::RepeatedField<in
   return bytes;
 }
 
-int PipeRankOf(const Template& t) {
-  for (const Coordinate& pin : t.pins()) {
-    if (pin.axis() == "pipe") return static_cast<int>(pin.index());
-  }
-  return 0;
-}
-
 // Adds, for each layer, the picoseconds of its gathers in which the traced rank computes nothing.
 void AddExposed(const Program& program, const RankTrace& trace, std::map<int32_t, GatheredLayer>& layers) {
   const Template& t = program.templates(TemplateOfRank(program, trace.rank()));
@@ -107,7 +100,8 @@ absl::StatusOr<ReshardTrial> TrialOf(const Evaluation& made, const StepCost& cos
         if (!layer || !seen.insert(*layer).second) continue;
         GatheredLayer& found = layers[*layer];
         found.layer = *layer;
-        if (found.ranks.empty() || found.ranks.back() != PipeRankOf(t)) found.ranks.push_back(PipeRankOf(t));
+        const auto rank = static_cast<int>(PipeRankOf(t));
+        if (found.ranks.empty() || found.ranks.back() != rank) found.ranks.push_back(rank);
         found.bytes = std::max(found.bytes, BytesOf(segment, step.outputs()) - BytesOf(segment, step.inputs()));
       }
     }

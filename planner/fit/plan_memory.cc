@@ -3,19 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/evaluate.h"
 #include "proto/util/mesh.h"
 
 namespace weft::planner {
 namespace {
 
 double SumOf(const BytesByClass& classes) { return std::accumulate(classes.begin(), classes.end(), 0.0); }
-
-int64_t PipeRankOf(const Template& t) {
-  for (const Coordinate& pin : t.pins()) {
-    if (pin.axis() == "pipe") return pin.index();
-  }
-  return 0;
-}
 
 }  // namespace
 

@@ -287,7 +287,7 @@ BlockProfile PartOf(const BlockProfile& profile, int64_t part) {
       costs->half_workspace_bytes /= part;
     }
   }
-  // What is taken off is rounded up.
+  // These amounts are subtracted, so round them up.
   const auto divide_up = [&](LayerCosts& costs) {
     for (const auto field : kOfMicrobatch) costs.*field = (costs.*field + part - 1) / part;
   };

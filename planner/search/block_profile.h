@@ -106,7 +106,7 @@ struct ProfileRequest {
 std::string ConfigurationKey(const Plan& plan);
 
 // Returns what `profile` says at least of a microbatch with one `part`-th of its sequences (profile_store.h says when).
-// What a rank does or holds once per optimizer step does not depend on the microbatch.
+// Work and states of the optimizer step do not depend on the microbatch.
 BlockProfile PartOf(const BlockProfile& profile, int64_t part);
 
 // Compiles a model with one and with two layers of each run, each run on its own rank of the pipeline, and one with all

@@ -35,7 +35,7 @@ struct SweepResult {
   int64_t simulated = 0;
   int64_t unfit = 0;
   int64_t refused = 0;
-  // What is wrong, with everything that reproduces it.
+  // One text for each bound that is too high, with the command that repeats it.
   std::vector<std::string> violations;
   // For each simulated candidate: |estimate / simulated - 1|, and 1 - bound / simulated.
   std::vector<double> estimate_errors;

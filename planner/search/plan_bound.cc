@@ -158,7 +158,7 @@ int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) 
   return step + static_cast<int64_t>(ps_per_byte * bytes);
 }
 
-// What changes if layers of a stage are recomputed.
+// The difference that recomputing layers of a stage makes.
 struct Recomputed {
   // By how much a microbatch keeps less.
   int64_t saved_bytes = 0;
@@ -176,7 +176,7 @@ struct RecomputedRun {
   int stage = 0;
   int32_t layers = 0;
   Recomputed change = {};
-  // What a backward of these layers needs while it runs, if they are recomputed.
+  // Bytes that a backward of these layers needs while it runs, if they are recomputed.
   int64_t workspace_bytes = 0;
   // Microbatches that run through the stage.
   int64_t microbatches = 0;
@@ -246,11 +246,11 @@ std::vector<std::vector<RecomputedRun>> RecomputedRunsOf(const BoundInputs& in, 
   return runs;
 }
 
-// What a rank needs at least, and how many of its first layers it must recompute, in fractions of layers.
+// The bytes that a rank needs at least, and how many of its first layers it must recompute, in fractions of layers.
 struct RankMemory {
   int64_t bytes = 0;
   double layers = 0;
-  // What a recomputed layer frees at the moment for which most of them are needed, on average.
+  // Bytes that a recomputed layer frees on average, at the moment that needs most of them.
   int64_t freed = 0;
 };
 
@@ -261,7 +261,7 @@ int64_t CountOf(const std::vector<std::pair<int, int64_t>>& held, int stage) {
   return 0;
 }
 
-// What a rank holds at the moment of weights that were gathered for a forward, and are kept for its backward.
+// Returns the bytes of the weights that a rank has gathered for a forward and keeps at the moment, for its backward.
 int64_t GatheredAt(const BoundInputs& in, const ScheduleShape::Held& moment, const std::vector<LayerCosts>& stages) {
   const bool keeps = in.workspace_as_planned && in.plan.zero().stage() >= 3 && ReplicasThatShare(in.plan) > 1 &&
                      in.plan.zero().reshard() == Zero::AFTER_BACKWARD;
@@ -276,8 +276,8 @@ int64_t GatheredAt(const BoundInputs& in, const ScheduleShape::Held& moment, con
   return bytes;
 }
 
-// What the rank needs at the moment, and how many of its first layers it must recompute for that. `stages` recompute
-// nothing; `runs` are those of the rank.
+// Returns the bytes that the rank needs at the moment, and how many of its first layers it must recompute for that.
+// `stages` recompute nothing; `runs` are those of the rank.
 RankMemory MemoryAt(const BoundInputs& in, const ScheduleShape::Held& moment, int64_t states,
                     const std::vector<LayerCosts>& stages, const std::vector<RecomputedRun>& runs) {
   const bool keeps = in.plan.offload().activation_layers() == 0;

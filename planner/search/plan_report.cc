@@ -328,12 +328,11 @@ std::string PlanReportText(const PlanReport& report) {
         BytesText(report.larger_memory_bytes()), report.larger_memory_bytes(), SecondsText(larger.iteration_seconds()),
         100 * (1 - larger.iteration_seconds() / report.plans(0).iteration_seconds()), larger.settings());
   }
-  absl::StrAppend(&text, "Of the ", Grouped(report.space()), " plans, ", Grouped(report.simulated()),
+  absl::StrAppend(&text, "The space has ", Grouped(report.space()), " plans: ", Grouped(report.simulated()),
                   " were compiled, proven and simulated, ", Grouped(report.slower()),
-                  " have a lower bound that is too "
-                  "slow, ",
-                  Grouped(report.does_not_fit()), " do not fit in ", CapacityText(report), ", ",
-                  Grouped(report.refused()), " are refused, ", Grouped(report.open()), " were not reached.\n");
+                  " have a lower bound that is too slow, ", Grouped(report.does_not_fit()), " do not fit in ",
+                  CapacityText(report), ", ", Grouped(report.refused()), " are refused, ", Grouped(report.open()),
+                  " were not reached.\n");
   if (report.refused() > 0) absl::StrAppend(&text, "A reason for refusals: ", report.refusal(), "\n");
   return text;
 }
