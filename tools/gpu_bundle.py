@@ -85,14 +85,11 @@ def build_within(own, directory, archs):
     (staging / "programs").mkdir()
     targets = ["//cli:weft-run"] + [t for group in BINARIES.values() for t in group]
     say(f"gpu-check: building {len(targets)} targets for {archs}, optimized")
-    # The compiler only makes the programs, so it need not be optimized.
-    bazel("build", "//cli:weft")
-    weft = own / "weft"
-    shutil.copy(pathlib.Path(bazel("info", "bazel-bin").strip()) / "cli/weft", weft)
     archives = static_libraries(own / "static")
     flags = ["-c", "opt", f"--define=cuda_archs={archs}", "--linkopt=-static-libgcc", f"--linkopt=-L{archives}"]
-    bazel("build", *flags, *targets)
+    bazel("build", *flags, "//cli:weft", *targets)
     binaries = pathlib.Path(bazel("info", "-c", "opt", "bazel-bin").strip())
+    weft = binaries / "cli/weft"
     for target in targets:
         source = binaries / target[2:].replace(":", "/")
         out = staging / "bin" / source.name

@@ -6,6 +6,8 @@ set -uo pipefail
 check=$(readlink -f "$1") root=$PWD
 fail() { echo "FAILED: $*"; cat "$TEST_TMPDIR/err" 2> /dev/null; exit 1; }
 cd "$TEST_TMPDIR" || exit 1
+export TMPDIR=$TEST_TMPDIR/tmp
+mkdir "$TMPDIR"
 gpu_check() { python3 "$check" "$@" 2> "$TEST_TMPDIR/err"; }
 
 gpu_check --list > list || fail "--list"
@@ -209,11 +211,12 @@ assert "--sequence 8192 --tokens 65536 --microbatch 1 --steps 10 --warm-up 3 --s
 P
 gpu_check --bundle bundle --only offload || fail "optimizer states on the host"
 no_losses offload "the first loss is 12.0.*, with these initial weights it is 12.58" FIRST_OFF=-0.55
-grep -q 'read .*tuning.txt' bundle/out/calibrated.textproto || fail "calibration does not take the tuned algorithms"
-grep -q 'programs/speed-8b.weft' bundle/out/calibrated.textproto || fail "calibration does not take the programs"
+tar -xJf bundle/out/files.tar.xz calibrated.textproto || fail "no calibrated cluster"
+grep -q 'read .*tuning.txt' calibrated.textproto || fail "calibration does not take the tuned algorithms"
+grep -q 'programs/speed-8b.weft' calibrated.textproto || fail "calibration does not take the programs"
 # No pipe into grep -q: it stops reading early, and tar would fail.
 [[ $(tar -tJf bundle/out/files.tar.xz) == *speed-8b.trace* ]] || fail "files that go back"
-[ "$(ls bundle/out/*.json bundle/out/*.md bundle/out/*.xz | wc -l)" -ge 3 ] || fail "what is left"
+[ "$(cd bundle/out; echo *)" = "files.tar.xz results.json results.jsonl table.md tuning.txt" ] || fail "what is left"
 
 # ---- A test that crashes, hangs or breaks the GPU affects no other test and no other check, and the error names it.
 sed 's/^\(QUIET\|ALONE\)_SECONDS = .*/\1_SECONDS = 1/' "$(dirname "$check")/gpu_tests.py" > quiet.py
@@ -272,7 +275,7 @@ sed "s/^SECONDS = {.*/SECONDS = {\"kernels\": 1,/" "$(dirname "$check")/gpu_chec
 mkdir -p hurried && cp "$(dirname "$check")"/gpu*check* "$(dirname "$check")"/gpu_{machine,process,tests}.py hurried
 mv hurried.py hurried/gpu_checks.py
 "$real" hurried/gpu-check --bundle bundle --out cut --only kernels --seconds 3 2> err || fail "what is cut off has not failed"
-grep -q '"check": "gpu_backend_test".*"result": "not run", "error": "cut off after [23] s' cut/results.jsonl || fail "cut off"
+grep -q '"check": "gpu_backend_test".*"result": "not run", "error": "0 of 1 tests passed.*cut off after [23] s' cut/results.jsonl || fail "cut off"
 grep -q '2 checks had no time: the same command again goes on with them' err || fail "what is left to do"
 # A kill leaves half a line, and no running process.
 "$real" "$check" --bundle bundle --out cut --only kernels 2> err & pid=$!
@@ -291,11 +294,18 @@ PATH=$PWD/elsewhere/bin:$PATH "$real" hurried/gpu-check --bundle bundle --out cu
 # A bundle in a folder that is not writable. (Root can write anyway.)
 cp -r bundle fixed && rm -rf fixed/out fixed/unpacked-* && chmod a-w fixed
 gpu_check --bundle fixed --out o2 --only bandwidth || fail "a bundle that cannot be written to"
-[ -w fixed ] || [ "$(ls -d o2/unpacked-* | wc -l)" -eq 1 ] || fail "it is not unpacked beside the results"
+[ -w fixed ] || [ "$(ls -d "$TMPDIR"/gpu-check-work-*/unpacked-* | wc -l)" -eq 1 ] || fail "where it is unpacked"
 chmod u+w fixed
 cp -r bundle fresh && rm -rf fresh/out fresh/unpacked-*
-gpu_check --bundle fresh --out fresh/o --before "$results" --only bandwidth || fail "--before"
+gpu_check --bundle fresh --out fresh/o --before bundle/out --only bandwidth || fail "--before"
 grep -q 'bandwidth kernel_bandwidth: done before' err || fail "results of an earlier machine"
+[ -s fresh/o/tuning.txt ] || fail "tuned algorithms of an earlier machine"
+# A new bundle repeats only the checks whose own files have changed.
+echo "# changed" >> raw/bin/kernel_bandwidth && mkdir changed
+tar -C raw -cJf changed/bundle.tar.xz bin programs $(ls raw | grep -v -e bin -e programs)
+gpu_check --bundle changed --before bundle/out --only bandwidth --only speed-gpt2-xl || fail "a changed bundle"
+grep -q 'bandwidth kernel_bandwidth: passed' err || fail "a changed binary is not run again"
+grep -q 'speed-gpt2-xl speed-gpt2-xl: done before' err || fail "an unchanged binary is run again"
 echo '{"cut' >> "$results"
 gpu_check --bundle bundle --table > table || fail "--table"
 grep -q 'not JSON of a check' err || fail "a line that was cut off"

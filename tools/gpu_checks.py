@@ -82,15 +82,11 @@ class Bundle:
         self.known = {}
         self.results = []
         if packed.exists():
-            self.digest = hashlib.sha256(packed.read_bytes()).hexdigest()[:16]
-            # Unpack beside the bundle; the results may be elsewhere.
-            self.directory = (directory if os.access(directory, os.W_OK) else out) / f"unpacked-{self.digest}"
+            digest = hashlib.sha256(packed.read_bytes()).hexdigest()[:16]
+            # Unpack beside the bundle, or else where the checks write.
+            self.directory = (directory if os.access(directory, os.W_OK) else out) / f"unpacked-{digest}"
             self.unpack(packed)
-        else:
-            digest = hashlib.sha256()
-            for path in sorted(directory.glob("bin/*")) + sorted(directory.glob("programs/*")):
-                digest.update(path.name.encode() + path.read_bytes())
-            self.digest = digest.hexdigest()[:16]
+        self.digests = {}
 
     def unpack(self, packed):
         """Unpacks the bundle once. An incomplete folder from an earlier run is replaced."""
@@ -112,6 +108,17 @@ class Bundle:
 
     def binary(self, name):
         return self.directory / "bin" / name
+
+    def inputs(self, group, name):
+        """Returns a digest of the files that decide the check's result. A bundle with other files elsewhere has the
+        same one, so a passed check counts in later bundles until one of its own files changes."""
+        digest = hashlib.sha256()
+        for file in files_of(group, name):
+            path = self.directory / file
+            if file not in self.digests:
+                self.digests[file] = hashlib.sha256(path.read_bytes()).digest() if path.exists() else b""
+            digest.update(file.encode() + self.digests[file])
+        return digest.hexdigest()[:16]
 
     def weft_run(self, program, seconds, *flags):
         """Runs weft-run and returns its report; `notes` are the lines of its output that are not steps."""
@@ -136,9 +143,9 @@ class Bundle:
         return model_flops.read_config(self.directory / f"{model}.json")
 
     def passed(self, check, figure):
-        """Returns a figure of the check's latest passed result with this bundle; None if there is none."""
+        """Returns a figure of the check's latest passed result with the same files; None if there is none."""
         found = [r["figures"][figure] for r in self.results
-                 if r["check"] == check and r["bundle"] == self.digest and r["result"] == "passed"
+                 if r["check"] == check and r["inputs"] == self.inputs(r["group"], check) and r["result"] == "passed"
                  and figure in r.get("figures", {})]
         return found[-1] if found else None
 
@@ -388,6 +395,27 @@ def check_sanitizer(bundle):
     return {}
 
 
+def files_of(group, name):
+    """Returns the files of the bundle that decide a check's result."""
+    if f"{group} {name}" == "contact machine":
+        return []
+    if name in {target.split(":")[1] for targets in BINARIES.values() for target in targets}:
+        return [f"bin/{name}"]
+    if group.startswith("pytorch-"):
+        model = SPEED[group.replace("pytorch", "speed")][0]
+        return ["pytorch_gpu.py", "model_flops.py", f"{model}.json"]
+    programs = [name]
+    if name in PLANS:
+        exact = "accumulation=EXACT" in PLANS[name][0]
+        programs = [f"plan-{name}", "one-rank-exact" if exact else "one-rank"]
+    elif group in ("train", "sanitizer"):
+        programs = [{"train": "gpt2-124m", "sanitizer": "one-rank"}[group]]
+    elif group == "calibrate":
+        programs = list(SPEED)
+    curve = ["gpt2_124m_cpu.json"] if group == "train" else []
+    return ["bin/weft-run", "tokens.bin"] + curve + [f"programs/{program}.weft" for program in programs]
+
+
 # With --seconds, the most seconds that a check may take, by its name or its group: about twice the expected time.
 SECONDS = {"machine": 10, "contact": 60, "kernels": 240, "nccl": 60, "loopback": 60, "train": 60, "bandwidth": 60,
            "calibrate": 180, "offload": 240, "sanitizer": 200, "gpu_runs_test": 90, "speed-7b": 240, "speed-8b": 240,
@@ -395,8 +423,10 @@ SECONDS = {"machine": 10, "contact": 60, "kernels": 240, "nccl": 60, "loopback":
 SPEED_SECONDS = 150
 
 
-def seconds_of(group, name):
-    return SECONDS.get(name, SECONDS.get(group, SPEED_SECONDS))
+def seconds_of(group, name, results=()):
+    """Returns the most seconds that a check may take: half again what it took when it last passed, if it has."""
+    took = [r["seconds"] for r in results if (r["group"], r["check"], r["result"]) == (group, name, "passed")]
+    return math.ceil(1.5 * took[-1]) + 5 if took else SECONDS.get(name, SECONDS.get(group, SPEED_SECONDS))
 
 
 def groups():

@@ -57,14 +57,20 @@ def name_cuda():
         os.environ["CUDA_HOME"] = str(home)
 
 
-def name_caches():
-    """Keeps compiled kernels from one check to the next, in a folder outside the results."""
-    folder = pathlib.Path(tempfile.gettempdir()) / f"gpu-check-cache-{os.getuid()}"
-    # The folder holds code that will run: do not use one that another user has made or may write to.
+def private_folder(name):
+    """Returns a temporary folder that is the same one in the next call, and that no other user may write to."""
+    folder = pathlib.Path(tempfile.gettempdir()) / f"gpu-check-{name}-{os.getuid()}"
+    # The folder may hold code that will run: do not use one that another user has made or may write to.
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o022:
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-cache-"))
+        folder = pathlib.Path(tempfile.mkdtemp(prefix=f"gpu-check-{name}-"))
+    return folder
+
+
+def name_caches():
+    """Keeps compiled kernels from one check to the next, in a folder outside the results."""
+    folder = private_folder("cache")
     for name in ("CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
         os.environ.setdefault(name, str(folder / name.split("_", maxsplit=1)[0].lower()))
 

@@ -114,6 +114,14 @@ def alone(binary, name):
     return f"by itself, with CUDA_LAUNCH_BLOCKING=1: {out[-1500:].strip()}; {status_of(process)}"
 
 
+def told(names, passed, failed, said):
+    """Returns the text of an error: how many tests passed, what was said, and the output of each failed test."""
+    counts = f"{len(passed)} of {len(names)} tests passed, {len(failed)} failed, " \
+             f"{len(names) - len(passed) - len(failed)} did not run"
+    outputs = [f"{FAILED} {name}\n{text.strip()[-1200:]}" for name, text in failed.items()]
+    return "\n".join([counts, *([said] if said else []), *outputs])[:12000]
+
+
 def run_tests(binary):
     """Returns how many tests have passed. Raises Failure with all others."""
     names = list_tests(binary)
@@ -124,7 +132,11 @@ def run_tests(binary):
         if not left:
             break
         before, failures = len(passed) + len(failed), set(failed)
-        said = run_some(binary, left, len(names), passed, failed)
+        try:
+            said = run_some(binary, left, len(names), passed, failed)
+        except CutOff as error:
+            # What is known so far is worth more than that the time is over.
+            raise CutOff(told(names, passed, failed, str(error))) from None
         broke += [name for name in failed if name not in failures and
                   (BROKEN.search(failed[name]) or re.search("the process ended with|it was killed", failed[name]))]
         if len(passed) + len(failed) == before:
@@ -133,7 +145,5 @@ def run_tests(binary):
         failed[name] += "\n" + alone(binary, name)
     left = len(names) - len(passed) - len(failed)
     if failed or left or not names:
-        told = [f"{FAILED} {name}\n{text.strip()[-1200:]}" for name, text in failed.items()]
-        counts = f"{len(passed)} of {len(names)} tests passed, {len(failed)} failed, {left} did not run"
-        raise Failure("\n".join([counts, *([said] if left else []), *told])[:12000])
+        raise Failure(told(names, passed, failed, said if left else ""))
     return {"tests": len(passed), "seconds_of_tests": round(time.monotonic() - begin)}
