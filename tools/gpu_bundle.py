@@ -96,7 +96,8 @@ def build_within(own, directory, archs):
         run(["strip", "-o", out, source], 60)
         check_portable(out)
     make_programs(weft, staging / "programs")
-    for path in ("tests/bench/pytorch_gpu.py", "tests/bench/model_flops.py", "tests/gpu/gpt2_124m_cpu.json"):
+    for path in ("tests/bench/pytorch_gpu.py", "tests/bench/pytorch_peaks.py", "tests/bench/model_flops.py",
+                 "tests/gpu/gpt2_124m_cpu.json"):
         shutil.copy(ROOT / path, staging / pathlib.Path(path).name)
     for model in {shape[0] for shape in SPEED.values()} | {"gpt2"}:
         shutil.copy(ROOT / "catalog/models" / model / "config.json", staging / f"{model}.json")
