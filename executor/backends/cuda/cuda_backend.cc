@@ -52,6 +52,7 @@ class CudaBackend : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<StepRun>> PrepareRun(absl::Span<const StepOfRun> steps) override {
+    if (!resources_.libraries.joins_launches) return std::unique_ptr<StepRun>();
     return cuda::PrepareRun(resources_, steps);
   }
 

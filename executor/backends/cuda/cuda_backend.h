@@ -19,6 +19,8 @@ struct Libraries {
   std::unique_ptr<Matmul> matmul;
   std::unique_ptr<FusedAttention> attention;
   std::unique_ptr<FusedConvolution> convolution;
+  // False: steps that could share a launch run one by one.
+  bool joins_launches = true;
 };
 
 // Makes the backend on `device`, which must outlive it. If the options hold a program, memory is allocated and

@@ -1,4 +1,5 @@
 // Registers the backend `cuda`: how to open the GPU, and how to make the backend with CUDA's libraries.
+#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "executor/backends/cuda/cublaslt_matmul.h"
 #include "executor/backends/cuda/cuda_backend.h"
 #include "executor/backends/cuda/cuda_device.h"
+#include "executor/backends/cuda/cuda_switches.h"
 #include "executor/backends/cuda/cudnn_attention.h"
 #include "executor/backends/cuda/cudnn_convolution.h"
 #include "executor/backends/cuda/cudnn_session.h"
@@ -18,6 +20,8 @@ namespace weft::exec {
 namespace {
 
 absl::StatusOr<cuda::Libraries> OpenLibraries(cuda::CudaDevice* device, const BackendOptions& options) {
+  const char* const without = std::getenv("WEFT_CUDA_WITHOUT");
+  WEFT_ASSIGN_OR_RETURN(const cuda::Switches switches, cuda::ParseSwitches(without == nullptr ? "" : without));
   WEFT_ASSIGN_OR_RETURN(const TuningOptions tuning, ParseTuningOptions(options.tuning));
   WEFT_ASSIGN_OR_RETURN(const cuda::CublasLt* lt, cuda::OpenCublasLt());
   WEFT_RETURN_IF_ERROR(device->Use());
@@ -26,8 +30,9 @@ absl::StatusOr<cuda::Libraries> OpenLibraries(cuda::CudaDevice* device, const Ba
                                         device->product()};
   WEFT_ASSIGN_OR_RETURN(libraries.matmul, cuda::MakeCublasLtMatmul(lt, device, described, tuning));
   WEFT_ASSIGN_OR_RETURN(const std::shared_ptr<cuda::CudnnSession> cudnn, cuda::CudnnSession::Open(device));
-  libraries.attention = cuda::MakeCudnnAttention(cudnn);
-  libraries.convolution = cuda::MakeCudnnConvolution(cudnn);
+  if (switches.cudnn_attention) libraries.attention = cuda::MakeCudnnAttention(cudnn);
+  if (switches.cudnn_convolution) libraries.convolution = cuda::MakeCudnnConvolution(cudnn);
+  libraries.joins_launches = switches.joined_launches;
   return libraries;
 }
 

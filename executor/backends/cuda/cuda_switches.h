@@ -1,0 +1,25 @@
+// Parts of the CUDA backend that a user can leave out at run time, to find out which part a fault or a slow step comes
+// from.
+#ifndef WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_SWITCHES_H_
+#define WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_SWITCHES_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace weft::exec::cuda {
+
+struct Switches {
+  // False: the backend's own kernels compute attention (convolutions), not cuDNN.
+  bool cudnn_attention = true;
+  bool cudnn_convolution = true;
+  // False: every step is a launch of its own.
+  bool joined_launches = true;
+};
+
+// Parses the value of the environment variable WEFT_CUDA_WITHOUT: names of parts to leave out, separated by commas; ""
+// leaves out nothing. InvalidArgument for an unknown name; the message has the nearest known one.
+absl::StatusOr<Switches> ParseSwitches(absl::string_view without);
+
+}  // namespace weft::exec::cuda
+
+#endif  // WEFT_EXECUTOR_BACKENDS_CUDA_CUDA_SWITCHES_H_
