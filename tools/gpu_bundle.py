@@ -93,7 +93,8 @@ def build_within(own, directory, archs):
     for target in targets:
         source = binaries / target[2:].replace(":", "/")
         out = staging / "bin" / source.name
-        run(["strip", "-o", out, source], 60)
+        # Names of functions stay, for the stack of a crash.
+        run(["strip", "--strip-debug", "-o", out, source], 60)
         check_portable(out)
     make_programs(weft, staging / "programs")
     for path in ("tests/bench/pytorch_gpu.py", "tests/bench/pytorch_peaks.py", "tests/bench/model_flops.py",

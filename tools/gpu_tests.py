@@ -5,8 +5,10 @@ its context, another process continues after the test at fault. That test then r
 the failing call.
 """
 import os
+import pathlib
 import queue
 import re
+import shutil
 import subprocess
 import threading
 import time
@@ -111,14 +113,28 @@ def alone(binary, name):
         raise
     if process.returncode == 0:
         return "by itself it passes"
-    return f"by itself, with CUDA_LAUNCH_BLOCKING=1: {out[-1500:].strip()}; {status_of(process)}"
+    told = f"by itself, with CUDA_LAUNCH_BLOCKING=1: {out[-1500:].strip()}; {status_of(process)}"
+    return told + (stack_of(binary, name) if process.returncode < 0 else "")
+
+
+def stack_of(binary, name):
+    """Returns the calls that lead to a crash of the test, if there is a debugger; a crash says nothing by itself."""
+    debugger = shutil.which("cuda-gdb") or next(map(str, pathlib.Path("/usr/local").glob("cuda*/bin/cuda-gdb")), None)
+    if debugger is None:
+        return ""
+    command = [debugger, "-batch", "-ex", "run", "-ex", "bt 30", "--args", binary, f"--gtest_filter={name}"]
+    try:
+        out = run(command, ALONE_SECONDS)
+    except Failure as error:
+        return f"\n{debugger}: {str(error)[-300:]}"
+    return "\n" + "\n".join(line[:160] for line in out.splitlines() if re.match(r"#\d+ |Thread .* received", line))
 
 
 def told(names, passed, failed, said):
     """Returns the text of an error: how many tests passed, what was said, and the output of each failed test."""
     counts = f"{len(passed)} of {len(names)} tests passed, {len(failed)} failed, " \
              f"{len(names) - len(passed) - len(failed)} did not run"
-    outputs = [f"{FAILED} {name}\n{text.strip()[-1200:]}" for name, text in failed.items()]
+    outputs = [f"{FAILED} {name}\n{text.strip()[-2500:]}" for name, text in failed.items()]
     return "\n".join([counts, *([said] if said else []), *outputs])[:12000]
 
 

@@ -134,12 +134,12 @@ struct SumChunks {
   }
 };
 
-// A block handles 32 columns of one result. Each warp sums every eighth chunk, eight at a time; then the warps' sums
-// are added.
+// A block handles 32 columns of one result. Each warp sums every eighth chunk and loads many together, because a launch
+// has few blocks and its time is that of its loads one after the other; then the warps' sums are added.
 template <typename C>
 struct AddChunks {
   static constexpr int kMaxThreads = kThreads;
-  static constexpr int kTogether = 8;
+  static constexpr int kTogether = 32;
   ColumnSums a;
   int64_t chunks, tiles;
 
@@ -190,9 +190,10 @@ int64_t ColumnSums::RowsOfChunk() const {
   int64_t wanted = tiles == 0 ? 1 : CeilDivide(kWantedBlocks, tiles);
   const int64_t least = columns <= kNarrow ? 2 * kWantedChunks : kWantedChunks;
   if (segments == 1 && wanted < least) wanted = least;
-  // All turns have the same number of rows, at least one.
-  const int64_t turns = CeilDivide(CeilDivide(rows, wanted), kColumnTurns);
-  return (turns > 1 ? turns : 1) * kColumnTurns;
+  // All turns have the same number of rows. Few columns would have thousands of chunks of a few rows, whose sums take
+  // longer to add than the rows. More columns may be summed by a norm's backward, which needs many chunks.
+  const int64_t of_turn = CeilDivide(CeilDivide(rows, wanted), kColumnTurns), least_of_turn = columns <= 1024 ? 4 : 1;
+  return (of_turn > least_of_turn ? of_turn : least_of_turn) * kColumnTurns;
 }
 
 int64_t ColumnSums::Chunks() const {

@@ -51,6 +51,24 @@ WEFT_DEVICE void AddBlock(const C (&x)[kBlock], int64_t count, ExpSum<C>& sum) {
   for (int i = 0; i < kBlock; ++i) sum.sum += i < count ? Exp(x[i] - most) : C(0);
 }
 
+// Adds eight elements that were stored in 16 bits. An exponential takes three instructions instead of ten; its error is
+// a few units of fp32's last place, far below the rounding of the elements.
+WEFT_DEVICE void AddEight(const float (&x)[kBlock], ExpSum<float>& sum) {
+  constexpr float kLog2E = 1.4426950408889634f;
+  float most = sum.most;
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) most = fmaxf(most, x[i]);
+  // So far all elements are -infinity or NaN: the other function keeps a NaN.
+  if (most == -INFINITY) return AddBlock(x, kBlock, sum);
+  if (most > sum.most) {
+    sum.sum *= Exp(sum.most - most);
+    sum.most = most;
+  }
+  const float shift = -most * kLog2E;
+#pragma unroll
+  for (int i = 0; i < kBlock; ++i) sum.sum += PowerOfTwo(MultiplyAdd(x[i], kLog2E, shift));
+}
+
 // Returns the log-sum-exp of the row's columns that count, to all threads.
 template <typename C, Type S, typename Thread>
 WEFT_DEVICE C RowLogSumExp(Thread& thread, const Logits& logits, int64_t row) {
@@ -65,6 +83,12 @@ WEFT_DEVICE C RowLogSumExp(Thread& thread, const Logits& logits, int64_t row) {
     next.Get(x);
     // The eight elements may include columns that do not count; AddBlock ignores them.
     next.Ask(logits.values, first + i + step, count - i - step, aligned);
+    if constexpr (S == Type::kBf16 || S == Type::kFp16) {
+      if (count - i >= kBlock) {
+        AddEight(x, sum);
+        continue;
+      }
+    }
     AddBlock(x, count - i, sum);
   }
   sum = BlockFold(thread, 0, sum, MergeExpSums());

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "executor/backends/cuda/kernels/eights.h"
+#include "executor/backends/cuda/kernels/fours.h"
 #include "executor/backends/cuda/kernels/optimizer.h"
 #include "executor/backends/cuda/kernels/rounding.h"
 #include "executor/backends/cuda/kernels/tile_walk.h"
@@ -64,13 +65,65 @@ struct AdamWKernel {
     if (thread.index() == 0) factors.Put(0, FactorsOf<C>(args));
     const Gradients<C> gradients(args.scaling);
     ForTiles(thread, args.table, static_cast<const TensorUpdate&>(args), place,
-             [&](const TensorUpdate& tensor, int64_t first, int64_t count) {
-               if (count >= kBlock) {
-                 Update<G, W, M>(factors[0], gradients, tensor, first, count);
-               } else {
-                 Update<Type::kNone, Type::kNone, Type::kNone>(factors[0], gradients, tensor, first, count);
+             [&](const TensorUpdate& tensor, int64_t begin, int64_t left) {
+               // Random numbers are those of eight neighboring elements.
+               if constexpr (W != Type::kNone && sizeof(C) == sizeof(float)) {
+                 if (left >= kTileElements && !args.rounding.given) {
+                   return UpdateFours(factors[0], gradients, tensor, FoursOf(begin, thread.index(), kTileThreads));
+                 }
                }
+               EightOfTile(thread, begin, left, [&](int64_t first, int64_t count) {
+                 if (count >= kBlock) {
+                   Update<G, W, M>(factors[0], gradients, tensor, first, count);
+                 } else {
+                   Update<Type::kNone, Type::kNone, Type::kNone>(factors[0], gradients, tensor, first, count);
+                 }
+               });
              });
+  }
+
+  WEFT_DEVICE void UpdateFours(const AdamFactors<C>& a, const Gradients<C>& gradients, const TensorUpdate& tensor,
+                               const FourPlaces& places) const {
+    Fours<W> weights;
+    Fours<M> moments[2];
+    Fours<G> gradient;
+    weights.Ask(tensor.from[0], places);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) moments[i].Ask(tensor.from[i + 1], places);
+    gradient.Ask(tensor.gradient, places);
+    C w[kBlock], m[kBlock], v[kBlock], g[kBlock];
+    weights.Get(w);
+    moments[0].Get(m);
+    moments[1].Get(v);
+    gradient.Get(g);
+    Step(a, gradients, tensor, g, w, m, v);
+    StoreFours<W>(tensor.to[0], places, w);
+    StoreFours<M>(tensor.to[1], places, m);
+    StoreFours<M>(tensor.to[2], places, v);
+    if (tensor.param.data == nullptr) return;
+    // All threads of the block take the same branch.
+    if (tensor.param.type == Type::kBf16) {
+      StoreFours<Type::kBf16>(tensor.param, places, w);
+    } else if (tensor.param.type == Type::kFp16) {
+      StoreFours<Type::kFp16>(tensor.param, places, w);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kBlock; ++i) Store<C>(tensor.param, places.first[i / kFour] + i % kFour, w[i]);
+    }
+  }
+
+  // Updates the weights w and the moments m and v by the gradients g, unless this step is skipped.
+  WEFT_DEVICE void Step(const AdamFactors<C>& a, const Gradients<C>& gradients, const TensorUpdate& tensor,
+                        C (&g)[kBlock], C (&w)[kBlock], C (&m)[kBlock], C (&v)[kBlock]) const {
+    if (gradients.skips) return;
+    const C keep = static_cast<C>(1 - args.learning_rate * tensor.weight_decay);
+#pragma unroll
+    for (int i = 0; i < kBlock; ++i) {
+      if (gradients.scaled) g[i] *= gradients.factor;
+      m[i] = a.beta1 * m[i] + a.rest1 * g[i];
+      v[i] = a.beta2 * v[i] + a.rest2 * (g[i] * g[i]);
+      w[i] = keep * w[i] - a.rate * (m[i] / (Sqrt(v[i]) * a.inverse_correction2 + a.epsilon));
+    }
   }
 
   template <Type kGradient, Type kWeight, Type kMoment>
@@ -87,18 +140,9 @@ struct AdamWKernel {
     weights.Get(w);
     moments[0].Get(m);
     moments[1].Get(v);
-    if (!gradients.skips) {
-      const C keep = static_cast<C>(1 - args.learning_rate * tensor.weight_decay);
-      C g[kBlock];
-      gradient.Get(g);
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        if (gradients.scaled) g[i] *= gradients.factor;
-        m[i] = a.beta1 * m[i] + a.rest1 * g[i];
-        v[i] = a.beta2 * v[i] + a.rest2 * (g[i] * g[i]);
-        w[i] = keep * w[i] - a.rate * (m[i] / (Sqrt(v[i]) * a.inverse_correction2 + a.epsilon));
-      }
-    }
+    C g[kBlock];
+    gradient.Get(g);
+    Step(a, gradients, tensor, g, w, m, v);
     StoreEight<C, kWeight>(tensor.to[0], first, count, true, w);
     StoreMoment<kMoment>(0, tensor, args.rounding, first, count, m);
     StoreMoment<kMoment>(1, tensor, args.rounding, first, count, v);
@@ -116,12 +160,14 @@ struct SgdKernel {
     const auto place = thread.template Shared<TensorUpdate>(0, 1);
     const Gradients<C> gradients(args.scaling);
     ForTiles(thread, args.table, static_cast<const TensorUpdate&>(args), place,
-             [&](const TensorUpdate& tensor, int64_t first, int64_t count) {
-               if (count >= kBlock) {
-                 Update<G, W, M>(gradients, tensor, first, count);
-               } else {
-                 Update<Type::kNone, Type::kNone, Type::kNone>(gradients, tensor, first, count);
-               }
+             [&](const TensorUpdate& tensor, int64_t begin, int64_t left) {
+               EightOfTile(thread, begin, left, [&](int64_t first, int64_t count) {
+                 if (count >= kBlock) {
+                   Update<G, W, M>(gradients, tensor, first, count);
+                 } else {
+                   Update<Type::kNone, Type::kNone, Type::kNone>(gradients, tensor, first, count);
+                 }
+               });
              });
   }
 

@@ -130,7 +130,7 @@ inline Outcome OutcomeOf(const char* call, cudaError_t error) {
   return text;
 }
 
-// Requests more than 48 KiB of shared memory, which CUDA gives a kernel only on request. The request is made once per
+// Requests much shared memory: CUDA gives a kernel more than 48 KiB only on request. The request is made once per
 // device, for the maximum: ranks that share a device launch one kernel with different sizes at the same time, and the
 // size of one rank must not limit another.
 template <typename Kernel>
@@ -168,7 +168,9 @@ Outcome LaunchKernel(const Kernel& kernel, int64_t blocks, int threads, int64_t 
     cudaFuncAttributes attributes;
     return OutcomeOf("cudaFuncGetAttributes", cudaFuncGetAttributes(&attributes, function));
   }
-  if (shared_bytes > 48 * 1024) {
+  // Even where less would be given without a request, the driver's own division of L1 may leave room for fewer blocks.
+  constexpr int64_t kMuchShared = 16 * 1024;
+  if (shared_bytes > kMuchShared) {
     const Outcome outcome = AllowSharedMemory<Kernel>(function);
     if (outcome != nullptr) return outcome;
   }
@@ -186,6 +188,16 @@ WEFT_DEVICE void StoreWords(void* p, const Words& words) {
   *static_cast<uint4*>(p) = make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
 }
 
+// Load and store eight aligned bytes.
+WEFT_DEVICE void LoadPair(const void* p, uint32_t (&words)[2]) {
+  const uint2 pair = *static_cast<const uint2*>(p);
+  words[0] = pair.x;
+  words[1] = pair.y;
+}
+WEFT_DEVICE void StorePair(void* p, const uint32_t (&words)[2]) {
+  *static_cast<uint2*>(p) = make_uint2(words[0], words[1]);
+}
+
 // Load and store four aligned bytes.
 WEFT_DEVICE uint32_t LoadWord(const void* p) { return *static_cast<const uint32_t*>(p); }
 WEFT_DEVICE void StoreWord(void* p, uint32_t word) { *static_cast<uint32_t*>(p) = word; }
@@ -201,6 +213,15 @@ WEFT_DEVICE uint32_t HighWord(double x) { return static_cast<uint32_t>(__double2
 
 // a / b for positive b; 0 for b beyond 2^126.
 WEFT_DEVICE float Quotient(float a, float b) { return __fdividef(a, b); }
+
+// 2 to the power of x, within two units of the last place; results below 2^-126 are 0.
+WEFT_DEVICE float PowerOfTwo(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// a * b + c, rounded once.
+WEFT_DEVICE float MultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 
 #else
 
@@ -230,6 +251,15 @@ inline void StoreWords(void* p, const Words& words) {
   memcpy(p, &words, sizeof(words));
 }
 
+inline void LoadPair(const void* p, uint32_t (&words)[2]) {
+  emulation::CheckAlignment(p, 8);
+  memcpy(words, p, sizeof(words));
+}
+inline void StorePair(void* p, const uint32_t (&words)[2]) {
+  emulation::CheckAlignment(p, 8);
+  memcpy(p, words, sizeof(words));
+}
+
 inline uint32_t LoadWord(const void* p) {
   emulation::CheckAlignment(p, 4);
   uint32_t word;
@@ -240,6 +270,9 @@ inline void StoreWord(void* p, uint32_t word) {
   emulation::CheckAlignment(p, 4);
   memcpy(p, &word, sizeof(word));
 }
+
+inline float PowerOfTwo(float x) { return exp2f(x); }
+inline float MultiplyAdd(float a, float b, float c) { return fmaf(a, b, c); }
 
 inline void Opaque(uint32_t&) {}
 

@@ -1,4 +1,5 @@
 #include "executor/backends/cuda/kernels/access.h"
+#include "executor/backends/cuda/kernels/fours.h"
 #include "executor/backends/cuda/kernels/tensor_list.h"
 #include "executor/backends/cuda/kernels/tile_walk.h"
 
@@ -14,20 +15,21 @@ struct CopyKernel {
   template <typename Thread>
   WEFT_DEVICE void operator()(Thread& thread) const {
     const auto place = thread.template Shared<ListedTensor>(0, 1);
-    ForTiles(thread, table, ListedTensor(), place, [](const ListedTensor& tensor, int64_t first, int64_t count) {
-      const Bits* const from = static_cast<const Bits*>(tensor.from.data) + first;
-      Bits* const to = static_cast<Bits*>(tensor.to.data) + first;
-      constexpr int kOfWords = 16 / static_cast<int>(sizeof(Bits));
-      if (count >= kBlock) {
-        Words words[kBlock / kOfWords];
+    ForTiles(thread, table, ListedTensor(), place, [&](const ListedTensor& tensor, int64_t begin, int64_t left) {
+      const Bits* const from = static_cast<const Bits*>(tensor.from.data) + begin;
+      Bits* const to = static_cast<Bits*>(tensor.to.data) + begin;
+      // Neighboring threads copy neighboring 16 bytes.
+      constexpr int kOfWords = 16 / static_cast<int>(sizeof(Bits)), kCopies = kBlock / kOfWords;
+      if (left >= kTileElements) {
+        Words words[kCopies];
 #pragma unroll
-        for (int i = 0; i < kBlock / kOfWords; ++i) words[i] = LoadWords(from + i * kOfWords);
+        for (int i = 0; i < kCopies; ++i) words[i] = LoadWords(from + (i * kTileThreads + thread.index()) * kOfWords);
 #pragma unroll
-        for (int i = 0; i < kBlock / kOfWords; ++i) StoreWords(to + i * kOfWords, words[i]);
+        for (int i = 0; i < kCopies; ++i) StoreWords(to + (i * kTileThreads + thread.index()) * kOfWords, words[i]);
         return;
       }
 #pragma unroll 1
-      for (int i = 0; i < count; ++i) to[i] = from[i];
+      for (int64_t i = thread.index(); i < left; i += kTileThreads) to[i] = from[i];
     });
   }
 };
@@ -42,16 +44,34 @@ struct ListKernel {
   WEFT_DEVICE void operator()(Thread& thread) const {
     const auto place = thread.template Shared<ListedTensor>(0, 1);
     const C factor = static_cast<C>(kOp == ListOp::kScale ? *args.scale : args.value);
-    ForTiles(thread, args.table, ListedTensor(), place, [&](const ListedTensor& tensor, int64_t first, int64_t count) {
+    ForTiles(thread, args.table, ListedTensor(), place, [&](const ListedTensor& tensor, int64_t begin, int64_t count) {
       C x[kBlock];
-      if constexpr (kOp != ListOp::kFill) LoadSome<C, S>(tensor.from, first, count, true, x);
-#pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        if constexpr (kOp == ListOp::kFill) x[i] = factor;
-        if constexpr (kOp == ListOp::kScale) x[i] = x[i] * factor;
+      if constexpr (S == Type::kFp32) {
+        if (count >= kTileElements) {
+          const FourPlaces places = FoursOf(begin, thread.index(), kTileThreads);
+          if constexpr (kOp != ListOp::kFill) {
+            Fours<S> from;
+            from.Ask(tensor.from, places);
+            from.Get(x);
+          }
+          Apply(factor, x);
+          return StoreFours<S>(tensor.to, places, x);
+        }
       }
-      StoreSome<C, S>(tensor.to, first, count, true, x);
+      EightOfTile(thread, begin, count, [&](int64_t first, int64_t left) {
+        if constexpr (kOp != ListOp::kFill) LoadSome<C, S>(tensor.from, first, left, true, x);
+        Apply(factor, x);
+        StoreSome<C, S>(tensor.to, first, left, true, x);
+      });
     });
+  }
+
+  WEFT_DEVICE static void Apply(C factor, C (&x)[kBlock]) {
+#pragma unroll
+    for (int i = 0; i < kBlock; ++i) {
+      if constexpr (kOp == ListOp::kFill) x[i] = factor;
+      if constexpr (kOp == ListOp::kScale) x[i] = x[i] * factor;
+    }
   }
 };
 
