@@ -125,13 +125,16 @@ absl::Status RankState::ResetLossScale() { return SetLossScale({.scale = FirstLo
 absl::Status RankState::Clear(const Buffer& buffer, int64_t from) {
   ComputeDevice& device = arena_->device();
   std::byte* const begin = arena_->Data(buffer) + from;
-  const std::vector<std::byte> zeros(std::min(buffer.bytes() - from, kStagingBytes));
+  const int64_t bytes = buffer.bytes() - from;
+  // The rest are copies of these zeros, twice as many each time: a device copies within its own memory many times faster
+  // than from the host.
+  constexpr int64_t kZeros = int64_t{1} << 16;
+  const std::vector<std::byte> zeros(std::min(bytes, kZeros));
   WEFT_RETURN_IF_ERROR(device.CopyNow(begin, zeros.data(), zeros.size()));
-  // Fills the rest with copies of these zeros: a device copies within its own memory many times faster than from the
-  // host.
-  for (int64_t done = zeros.size(); done < buffer.bytes() - from; done += zeros.size()) {
-    const int64_t bytes = std::min<int64_t>(buffer.bytes() - from - done, zeros.size());
-    WEFT_RETURN_IF_ERROR(device.CopyNow(begin + done, begin, bytes));
+  for (int64_t done = zeros.size(); done < bytes;) {
+    const int64_t more = std::min(bytes - done, done);
+    WEFT_RETURN_IF_ERROR(device.CopyNow(begin + done, begin, more));
+    done += more;
   }
   return absl::OkStatus();
 }
@@ -141,6 +144,7 @@ absl::Status RankState::Initialize() {
   // The initial values of a tensor are made once for all buffers that hold the same part of it: the optimizer's copy
   // and its rounding.
   std::vector<bool> begun(template_->buffers_size());
+  StartSpace space;
   for (int i = 0; i < template_->buffers_size(); ++i) {
     const Buffer& buffer = template_->buffers(i);
     if (buffer.role() == MOMENT1 || buffer.role() == MOMENT2) WEFT_RETURN_IF_ERROR(Clear(buffer, 0));
@@ -155,25 +159,30 @@ absl::Status RankState::Initialize() {
       begun[other] = true;
       copies.push_back(&copy);
     }
-    WEFT_RETURN_IF_ERROR(Begin(piece, copies));
+    WEFT_RETURN_IF_ERROR(Begin(piece, copies, space));
   }
   return absl::OkStatus();
 }
 
-absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer* const> copies) {
+absl::Status RankState::Begin(const TensorPiece& piece, absl::Span<const Buffer* const> copies, StartSpace& space) {
   const LogicalTensor& tensor = program_.tensors(copies[0]->tensor());
   int64_t widest = 1;
   for (const Buffer* copy : copies) widest = std::max(widest, DTypeBytes(copy->dtype()));
   // Works in pieces, so that a large embedding needs no second copy on the host. In the buffers, runs of elements
   // follow one another: the `made` elements come after the `copied` ones.
   const int64_t most = std::clamp<int64_t>(piece.count, 1, kStagingBytes / widest);
-  std::vector<float> values(most);
+  const auto grow = [](auto& vector, size_t size) {
+    if (vector.size() < size) vector.resize(size);
+  };
+  std::vector<float>& values = space.values;
+  grow(values, most);
   // Two staging buffers: values are made in one while the other is copied to the device. If all values fit into one,
   // only one is needed.
   const int slots = most < piece.count ? 2 : 1;
-  std::vector<std::vector<std::byte>> staged[2];
+  auto& staged = space.staged;
   for (int slot = 0; slot < slots; ++slot) {
-    for (const Buffer* copy : copies) staged[slot].emplace_back(most * DTypeBytes(copy->dtype()));
+    grow(staged[slot], copies.size());
+    for (size_t c = 0; c < copies.size(); ++c) grow(staged[slot][c], most * DTypeBytes(copies[c]->dtype()));
   }
   BackgroundTask copying;
   int slot = 0;

@@ -77,8 +77,13 @@ class RankState {
   const Buffer* Find(int tensor, StatePart part) const;
   // Null if the rank has no dynamic loss scale.
   std::byte* LossScaleData() const;
+  // Host memory for initial values. It is kept from tensor to tensor: to get new memory takes longer than to fill it.
+  struct StartSpace {
+    std::vector<float> values;
+    std::vector<std::vector<std::byte>> staged[2];
+  };
   // Writes the initial values of a piece of a tensor to each buffer that holds it, and zeros after them.
-  absl::Status Begin(const TensorPiece& piece, absl::Span<const Buffer* const> copies);
+  absl::Status Begin(const TensorPiece& piece, absl::Span<const Buffer* const> copies, StartSpace& space);
   // Writes zeros from byte `from` of the buffer on.
   absl::Status Clear(const Buffer& buffer, int64_t from);
 
