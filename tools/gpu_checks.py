@@ -163,6 +163,15 @@ def check_binary(name):
     return lambda bundle: run_tests(bundle.binary(name))
 
 
+def check_convolution(bundle):
+    """Tests convolutions on cuDNN, which are off unless they are asked for."""
+    os.environ["WEFT_CUDA_WITH"] = "cudnn-convolution"
+    try:
+        return run_tests(bundle.binary("gpu_backend_test"), "CONV2D")
+    finally:
+        del os.environ["WEFT_CUDA_WITH"]
+
+
 def check_machine(_bundle):
     return facts()
 
@@ -420,6 +429,8 @@ def files_of(group, name):
         return []
     if name in {target.split(":")[1] for targets in BINARIES.values() for target in targets}:
         return [f"bin/{name}"]
+    if name == "cudnn-convolution":
+        return ["bin/gpu_backend_test"]
     if group == "peaks":
         return ["pytorch_peaks.py"]
     if group.startswith("pytorch-"):
@@ -455,6 +466,7 @@ def groups():
     checks = {group: {t.split(":")[1]: check_binary(t.split(":")[1]) for t in targets}
               for group, targets in BINARIES.items()}
     checks["contact"] = {"machine": check_machine, **{name: check_contact(name) for name in CONTACT}}
+    checks["kernels"]["cudnn-convolution"] = check_convolution
     checks["peaks"] = {"peaks": check_peaks}
     checks["bandwidth"] = {"kernel_bandwidth": check_bandwidth}
     checks["nccl"].update({name: check_plan(name, False, 8 if name in ("1f1b", "chimera") else 4) for name in PLANS})

@@ -24,7 +24,7 @@ ALONE_SECONDS = 60
 RUNS, PASSED, SKIPPED, FAILED = "[ RUN      ]", "[       OK ]", "[  SKIPPED ]", "[  FAILED  ]"
 
 
-def list_tests(binary):
+def list_tests(binary, wanted):
     names, suite = [], ""
     for line in run([binary, "--gtest_list_tests"], 60).splitlines():
         name = line.split("#")[0].rstrip()
@@ -32,7 +32,7 @@ def list_tests(binary):
             names.append(suite + name.strip())
         elif name.endswith("."):
             suite = name.strip()
-    return names
+    return [name for name in names if wanted in name]
 
 
 class Lines:
@@ -138,9 +138,10 @@ def told(names, passed, failed, said):
     return "\n".join([counts, *([said] if said else []), *outputs])[:12000]
 
 
-def run_tests(binary):
-    """Returns how many tests have passed. Raises Failure with all others."""
-    names = list_tests(binary)
+def run_tests(binary, wanted=""):
+    """Runs the tests with `wanted` in their names and returns how many have passed. Raises Failure with all others."""
+    names = list_tests(binary, wanted)
+    every = len(names) if not wanted else -1
     passed, failed, said, broke = [], {}, "", []
     begin = time.monotonic()
     for _ in range(MOST_PROCESSES):
@@ -149,7 +150,7 @@ def run_tests(binary):
             break
         before, failures = len(passed) + len(failed), set(failed)
         try:
-            said = run_some(binary, left, len(names), passed, failed)
+            said = run_some(binary, left, every, passed, failed)
         except CutOff as error:
             # What is known so far is worth more than that the time is over.
             raise CutOff(told(names, passed, failed, str(error))) from None

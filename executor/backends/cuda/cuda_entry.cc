@@ -20,8 +20,12 @@ namespace weft::exec {
 namespace {
 
 absl::StatusOr<cuda::Libraries> OpenLibraries(cuda::CudaDevice* device, const BackendOptions& options) {
-  const char* const without = std::getenv("WEFT_CUDA_WITHOUT");
-  WEFT_ASSIGN_OR_RETURN(const cuda::Switches switches, cuda::ParseSwitches(without == nullptr ? "" : without));
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  WEFT_ASSIGN_OR_RETURN(const cuda::Switches switches,
+                        cuda::ParseSwitches(variable("WEFT_CUDA_WITH"), variable("WEFT_CUDA_WITHOUT")));
   WEFT_ASSIGN_OR_RETURN(const TuningOptions tuning, ParseTuningOptions(options.tuning));
   WEFT_ASSIGN_OR_RETURN(const cuda::CublasLt* lt, cuda::OpenCublasLt());
   WEFT_RETURN_IF_ERROR(device->Use());

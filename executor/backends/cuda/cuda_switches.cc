@@ -1,6 +1,5 @@
 #include "executor/backends/cuda/cuda_switches.h"
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,18 +9,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "proto/util/status.h"
 #include "proto/util/suggest.h"
 
 namespace weft::exec::cuda {
 
-absl::StatusOr<Switches> ParseSwitches(absl::string_view without) {
+namespace {
+
+absl::Status Set(absl::string_view variable, absl::string_view names, bool value, Switches& switches) {
   static constexpr std::pair<absl::string_view, bool Switches::*> kParts[] = {
       {"cudnn-attention", &Switches::cudnn_attention},
       {"cudnn-convolution", &Switches::cudnn_convolution},
       {"joined-launches", &Switches::joined_launches},
   };
-  Switches switches;
-  for (const absl::string_view word : absl::StrSplit(without, ',', absl::SkipWhitespace())) {
+  for (const absl::string_view word : absl::StrSplit(names, ',', absl::SkipWhitespace())) {
     const absl::string_view name = absl::StripAsciiWhitespace(word);
     bool Switches::*part = nullptr;
     std::vector<std::string> known;
@@ -32,11 +33,20 @@ absl::StatusOr<Switches> ParseSwitches(absl::string_view without) {
     if (part == nullptr) {
       const std::string nearest = Nearest(name, known);
       return absl::InvalidArgumentError(
-          absl::StrCat("WEFT_CUDA_WITHOUT: unknown part '", name, "'; allowed: ", absl::StrJoin(known, ", "),
+          absl::StrCat(variable, ": unknown part '", name, "'; allowed: ", absl::StrJoin(known, ", "),
                        nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?")));
     }
-    switches.*part = false;
+    switches.*part = value;
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Switches> ParseSwitches(absl::string_view with, absl::string_view without) {
+  Switches switches;
+  WEFT_RETURN_IF_ERROR(Set("WEFT_CUDA_WITH", with, true, switches));
+  WEFT_RETURN_IF_ERROR(Set("WEFT_CUDA_WITHOUT", without, false, switches));
   return switches;
 }
 
