@@ -126,8 +126,8 @@ absl::Status RankState::Clear(const Buffer& buffer, int64_t from) {
   ComputeDevice& device = arena_->device();
   std::byte* const begin = arena_->Data(buffer) + from;
   const int64_t bytes = buffer.bytes() - from;
-  // The rest are copies of these zeros, twice as many each time: a device copies within its own memory many times faster
-  // than from the host.
+  // The rest are copies of these zeros, twice as many each time: a device copies within its own memory many times
+  // faster than from the host.
   constexpr int64_t kZeros = int64_t{1} << 16;
   const std::vector<std::byte> zeros(std::min(bytes, kZeros));
   WEFT_RETURN_IF_ERROR(device.CopyNow(begin, zeros.data(), zeros.size()));

@@ -24,7 +24,7 @@ absl::Status Set(absl::string_view variable, absl::string_view names, bool value
   };
   for (const absl::string_view word : absl::StrSplit(names, ',', absl::SkipWhitespace())) {
     const absl::string_view name = absl::StripAsciiWhitespace(word);
-    bool Switches::*part = nullptr;
+    bool Switches::* part = nullptr;
     std::vector<std::string> known;
     for (const auto& [known_name, field] : kParts) {
       known.emplace_back(known_name);

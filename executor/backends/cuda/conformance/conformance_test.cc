@@ -1,8 +1,8 @@
 // Compares every kernel of proto/program.proto on the CUDA backend with the CPU backend: random shapes, types,
 // attributes and data, poisoned outputs. Linked with the emulation, the test needs no GPU; the same test runs on a GPU.
 #include <cmath>
-#include <limits>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -73,8 +73,8 @@ Tensor Widened(const Tensor& tensor) {
   return wide;
 }
 
-// Returns the tensor with the same bits for every NaN: docs/kernels.md does not say which NaN a kernel makes, and a GPU's
-// conversions make another one than the host's.
+// Returns the tensor with the same bits for every NaN: docs/kernels.md does not say which NaN a kernel makes, and a
+// GPU's conversions make another one than the host's.
 Tensor WithOneNan(const Tensor& tensor) {
   Tensor one = tensor;
   if (tensor.dtype() == INT32 || tensor.dtype() == UINT8 || tensor.dtype() == EXACT192) return one;
@@ -91,7 +91,8 @@ void Compare(const ConformanceCase& c, DType computed, const std::vector<Tensor>
   for (size_t i = 0; i < got.size(); ++i) {
     const DType dtype = got[i].dtype();
     if (c.exact || dtype == INT32 || dtype == UINT8 || dtype == EXACT192) {
-      EXPECT_EQ(WithOneNan(expected[i]).bytes(), WithOneNan(got[i]).bytes()) << "output " << i << " is not exactly that of the CPU";
+      EXPECT_EQ(WithOneNan(expected[i]).bytes(), WithOneNan(got[i]).bytes())
+          << "output " << i << " is not exactly that of the CPU";
       continue;
     }
     double difference = 0, norm = 0;
