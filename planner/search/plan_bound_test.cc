@@ -158,11 +158,7 @@ TEST(PlanBound, OnlyTheFirstForwardCastsWeights) {
     profile.runs[0].first.first_forward = kForward / 2;
     const std::vector<int32_t> cut = {1};
     const Plan plan = Parse<Plan>(plan_text);
-    return BoundOf({.profile = profile,
-                    .shape = shape,
-                    .layers_per_stage = cut,
-                    .plan = plan,
-                    .capacity = 1000 * kGiB})
+    return BoundOf({.profile = profile, .shape = shape, .layers_per_stage = cut, .plan = plan, .capacity = 1000 * kGiB})
         .least_seconds;
   };
   for (const int microbatches : {1, 8}) {
