@@ -50,7 +50,10 @@ absl::Status SimulateCandidate(const Candidate& candidate, Evaluation* made) {
   }
   WEFT_RETURN_IF_ERROR(timed.status());
   made->report = std::move(timed->report);
-  if (timed->trace) made->trace = *std::move(timed->trace);
+  if (timed->trace) {
+    made->trace = *std::move(timed->trace);
+    made->as_run = std::move(timed->as_run);
+  }
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,8 @@ struct Evaluation {
   SimulationReport report;
   // NotFound if no trace was asked for, ResourceExhausted if the program is too large to be traced.
   absl::StatusOr<Trace> trace = absl::NotFoundError("no trace was asked for");
+  // The program whose steps the trace has, if the runtime runs another one than `program`.
+  std::optional<Program> as_run = std::nullopt;
 };
 
 // Compiles, proves and simulates a candidate. Fails as the compiler, the verifier and the simulator do.

@@ -14,6 +14,8 @@
 #include "planner/evaluate.h"
 #include "proto/util/mesh.h"
 #include "proto/util/status.h"
+#include "simulator/runtime/runtime_memory.h"
+#include "simulator/runtime/weight_casts.h"
 
 namespace weft::planner {
 namespace {
@@ -62,29 +64,37 @@ struct Measured {
   // By pipe rank. Times in `busy` are sums of compute steps alone, without the collectives that they wait for.
   std::vector<LayerCosts> ranks;
   std::vector<LayerCosts> busy;
+  // By pipe rank: RunCosts.tiled_bytes.
+  std::vector<int64_t> tiled_bytes;
   int64_t activation_bytes = 0;
   int64_t gradient_bytes = 0;
 };
 
 // Returns the costs of the layers on each pipe rank, from the trace of one microbatch.
-absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
+absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks, const Runtime* runtime) {
   WEFT_RETURN_IF_ERROR(made.trace.status());
   const Program& program = made.program;
+  const Program& as_run = made.as_run ? *made.as_run : program;
   Measured measured;
   std::vector<LayerCosts>& costs = measured.ranks;
   costs.resize(ranks);
   measured.busy.resize(ranks);
+  measured.tiled_bytes.resize(ranks);
   std::vector<bool> done(ranks, false);
   for (const RankTrace& rank : made.trace->ranks()) {
     const int64_t pipe = AxisCoordinate(program.mesh(), rank.rank(), "pipe");
     if (done[pipe]) continue;
     done[pipe] = true;
-    const Template& t = program.templates(TemplateOfRank(program, rank.rank()));
+    const int index = TemplateOfRank(program, rank.rank());
+    const Template &t = program.templates(index), &run = as_run.templates(index);
+    if (runtime != nullptr) measured.tiled_bytes[pipe] = sim::TiledBytes(program, t, *runtime);
     LayerCosts& sum = costs[pipe];
-    std::map<int32_t, ActionKind> kinds;
+    std::map<int32_t, const Action*> actions;
+    for (const auto* list : {&run.prologue(), &run.body(), &run.epilogue()}) {
+      for (const Action& action : *list) actions[action.id()] = &action;
+    }
     for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
       for (const Action& action : *list) {
-        kinds[action.id()] = action.kind();
         if (action.kind() != BACKWARD && action.kind() != BACKWARD_INPUT) continue;
         int64_t workspace = 0;
         for (const int32_t buffer : action.operands()) {
@@ -96,7 +106,8 @@ absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
     std::map<ActionKind, Span> spans;
     for (const TraceEvent& event : rank.events()) {
       if (rank.streams(event.stream()) != "compute") continue;
-      const ActionKind kind = kinds[event.action()];
+      const auto action = actions.find(event.action());
+      const ActionKind kind = action == actions.end() ? ACTION_UNSPECIFIED : action->second->kind();
       if (kind != FORWARD && kind != BACKWARD && kind != BACKWARD_INPUT && kind != BACKWARD_WEIGHT) {
         sum.step += event.end_ps() - event.start_ps();
         continue;
@@ -105,12 +116,17 @@ absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks) {
       span.begin = std::min(span.begin, event.start_ps());
       span.end = std::max(span.end, event.end_ps());
       span.busy += event.end_ps() - event.start_ps();
+      if (kind != FORWARD) continue;
+      const Step& step = as_run.segments(action->second->segment()).steps(event.step());
+      if (sim::IsWeightCast(step)) sum.first_forward += event.end_ps() - event.start_ps();
     }
-    sum.forward = spans[FORWARD].length();
+    // Without the casts, the forward ends earlier by the time that they take, or by less if it waits for a collective
+    // instead.
+    sum.forward = std::max<int64_t>(0, spans[FORWARD].length() - sum.first_forward);
     sum.backward = spans[BACKWARD].length();
     sum.backward_input = spans[BACKWARD_INPUT].length();
     sum.backward_weight = spans[BACKWARD_WEIGHT].length();
-    measured.busy[pipe] = {.forward = spans[FORWARD].busy,
+    measured.busy[pipe] = {.forward = std::max<int64_t>(0, spans[FORWARD].busy - sum.first_forward),
                            .backward = spans[BACKWARD].busy,
                            .backward_input = spans[BACKWARD_INPUT].busy,
                            .backward_weight = spans[BACKWARD_WEIGHT].busy};
@@ -196,7 +212,7 @@ absl::StatusOr<Measured> Measure(const ProfileRequest& request, const Form& form
       const Evaluation made,
       Evaluate(
           {.inputs = inputs, .network = request.network, .runtime = runtime ? &*runtime : nullptr, .trace = true}));
-  WEFT_ASSIGN_OR_RETURN(Measured measured, CostsOfRanks(made, ranks));
+  WEFT_ASSIGN_OR_RETURN(Measured measured, CostsOfRanks(made, ranks, request.runtime));
   measured.activation_bytes = SmallestMessage(made.program, TOWARDS_LOSS);
   measured.gradient_bytes = SmallestMessage(made.program, FROM_LOSS);
   return measured;
@@ -212,13 +228,15 @@ constexpr std::array kOfMicrobatch = {&LayerCosts::forward,
                                       &LayerCosts::saved_gradient_bytes};
 constexpr std::array kTimes = {&LayerCosts::forward, &LayerCosts::backward, &LayerCosts::backward_input,
                                &LayerCosts::backward_weight};
-constexpr std::array kOfStep = {&LayerCosts::step, &LayerCosts::parameter_bytes, &LayerCosts::gradient_bytes,
+constexpr std::array kTimesOfStep = {&LayerCosts::step, &LayerCosts::first_forward};
+constexpr std::array kStates = {&LayerCosts::parameter_bytes, &LayerCosts::gradient_bytes,
                                 &LayerCosts::optimizer_bytes};
 
 template <typename Work>
 void ForEachField(const Work& work) {
   for (const auto field : kOfMicrobatch) work(field);
-  for (const auto field : kOfStep) work(field);
+  for (const auto field : kTimesOfStep) work(field);
+  for (const auto field : kStates) work(field);
 }
 
 LayerCosts Difference(const LayerCosts& larger, const LayerCosts& smaller) {
@@ -262,12 +280,10 @@ LayerCosts BlockProfile::CostsOf(int32_t begin, int32_t end, bool sharded) const
   if (covered < 2) return sum;
   const auto join = [&](auto field) { sum.*field = std::max<int64_t>(0, sum.*field - saved_by_joining.*field); };
   for (const auto field : kOfMicrobatch) join(field);
-  join(&LayerCosts::step);
+  for (const auto field : kTimesOfStep) join(field);
   // The first and the last layer may share a parameter.
   if (covered == static_cast<int>(runs.size())) {
-    for (const auto field : kOfStep) {
-      if (field != &LayerCosts::step) join(field);
-    }
+    for (const auto field : kStates) join(field);
   }
   return sum;
 }
@@ -288,11 +304,12 @@ BlockProfile PartOf(const BlockProfile& profile, int64_t part) {
     }
   }
   // These amounts are subtracted, so round them up.
-  const auto divide_up = [&](LayerCosts& costs) {
-    for (const auto field : kOfMicrobatch) costs.*field = (costs.*field + part - 1) / part;
-  };
-  for (RunCosts& run : less.runs) divide_up(run.less_if_sharded);
-  divide_up(less.saved_by_joining);
+  const auto divide_up = [&](int64_t& amount) { amount = (amount + part - 1) / part; };
+  for (RunCosts& run : less.runs) {
+    for (const auto field : kOfMicrobatch) divide_up(run.less_if_sharded.*field);
+    divide_up(run.tiled_bytes);
+  }
+  for (const auto field : kOfMicrobatch) divide_up(less.saved_by_joining.*field);
   less.activation_bytes /= part;
   less.gradient_bytes /= part;
   return less;
@@ -338,6 +355,7 @@ absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {
     run.run = request.runs[i];
     run.first = one.ranks[i];
     run.further = Difference(two.ranks[i], one.ranks[i]);
+    run.tiled_bytes = std::max(one.tiled_bytes[i], two.tiled_bytes[i]);
     const LayerCosts less = Difference(one.busy[i], sharded.busy[i]);
     for (const auto time : kTimes) run.less_if_sharded.*time = less.*time;
     all += one.ranks[i];

@@ -31,6 +31,9 @@ struct LayerCosts {
   int64_t backward_weight = 0;
   // Everything that a device computes once per optimizer step, if it holds all states: norms, scaling, the optimizer.
   int64_t step = 0;
+  // By how much the first forward of an optimizer step takes longer than the others, whose time is `forward`: it may
+  // cast weights to 8 bits, for all microbatches of the step.
+  int64_t first_forward = 0;
   int64_t saved_bytes = 0;
   // The part that is kept until the weight half of the backward; 0 if the profile was made without halves.
   int64_t half_saved_bytes = 0;
@@ -55,6 +58,9 @@ struct RunCosts {
   // Time that each layer saves if gradients are sharded over replicas (ZeRO 2 and 3): a backward then writes its
   // gradients for the reduce-scatter, instead of adding them to the gradients that the rank holds.
   LayerCosts less_if_sharded;
+  // How many bytes less than planned a rank takes at most if it has layers of this run, however many: frameworks that
+  // work in tiles do not hold all that a program plans (sim::TiledBytes).
+  int64_t tiled_bytes = 0;
 };
 
 struct BlockProfile {

@@ -15,9 +15,9 @@
 namespace weft::planner {
 namespace {
 
-Recipe MakeRecipe(int64_t microbatch) {
+Recipe MakeRecipe(int64_t microbatch, int64_t sequence = 512) {
   Recipe recipe;
-  recipe.set_sequence_length(512);
+  recipe.set_sequence_length(sequence);
   recipe.set_global_batch_sequences(microbatch);
   recipe.set_microbatch_sequences(microbatch);
   EXPECT_TRUE(ValidateAndResolve(&recipe).ok());
@@ -68,6 +68,67 @@ TEST(BlockProfile, AgreesWithTheWholeModel) {
           << model << " " << plan;
     }
   }
+}
+
+// A framework casts weights to 8 bits once per optimizer step, for all its microbatches.
+TEST(BlockProfile, OnlyTheFirstForwardCastsWeights) {
+  const ModelGraph model = *LoadModel("gpt2");
+  const Cluster cluster = *LoadCluster("dgx-h100");
+  const Runtime runtime = *LoadRuntime("nemo-fp8");
+  const Plan plan = Parse<Plan>("precision { grads: BF16 reduce: BF16 }");
+  const std::vector<LayerRun> runs = RunsOfLayers(model);
+  const ShortModels models = ShortModelsOf(model, runs);
+  const absl::StatusOr<BlockProfile> profile = ProfileBlocks({.models = models,
+                                                              .runs = runs,
+                                                              .recipe = MakeRecipe(2),
+                                                              .plan = plan,
+                                                              .cluster = cluster,
+                                                              .cost = "tiles",
+                                                              .network = "analytic",
+                                                              .runtime = &runtime});
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  const LayerCosts all = profile->CostsOf(0, profile->layers(), /*sharded=*/false);
+  Runtime without_host = runtime;
+  without_host.clear_host();
+  const auto simulated = [&](int64_t microbatches) {
+    Recipe recipe = MakeRecipe(2);
+    recipe.set_global_batch_sequences(2 * microbatches);
+    CompileOptions compile;
+    compile.cost = "tiles";
+    const absl::StatusOr<Program> program = CompilePlan(model, recipe, plan, cluster, compile);
+    EXPECT_TRUE(program.ok()) << program.status();
+    return sim::Simulate(*program, cluster, {.cost = "tiles", .runtime = &without_host})->report.iteration_seconds();
+  };
+  const double first = simulated(1), further = (simulated(3) - first) / 2;
+  EXPECT_GT(all.first_forward, 0);
+  EXPECT_NEAR(static_cast<double>(all.forward + all.backward) * 1e-12, further, 0.002 * further);
+  EXPECT_NEAR(static_cast<double>(all.forward + all.backward + all.step + all.first_forward) * 1e-12, first,
+              0.02 * first);
+}
+
+// The loss of this framework runs in tiles, and so do the products of an MLP.
+TEST(BlockProfile, KnowsWhatTilesSave) {
+  const ModelGraph model = *LoadModel("llama-tiny");
+  const Cluster cluster = *LoadCluster("dgx-a100-80g");
+  const Runtime runtime = *LoadRuntime("transformers");
+  const std::vector<LayerRun> runs = RunsOfLayers(model);
+  const ShortModels models = ShortModelsOf(model, runs);
+  const absl::StatusOr<BlockProfile> profile = ProfileBlocks({.models = models,
+                                                              .runs = runs,
+                                                              .recipe = MakeRecipe(2, 128),
+                                                              .plan = {},
+                                                              .cluster = cluster,
+                                                              .cost = "tiles",
+                                                              .network = "analytic",
+                                                              .runtime = &runtime});
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  // 6 bytes for each value between the products of an MLP, and 2 for each logit.
+  constexpr int64_t kRows = 2 * 128, kInner = 176, kVocabulary = 256;
+  std::vector<int64_t> tiled;
+  for (const RunCosts& run : profile->runs) tiled.push_back(run.tiled_bytes);
+  EXPECT_THAT(tiled, testing::ElementsAre(0, 6 * kInner * kRows, 2 * kVocabulary * kRows));
+  const BlockProfile part = PartOf(*profile, 2);
+  EXPECT_EQ(part.runs[1].tiled_bytes, tiled[1] / 2);
 }
 
 TEST(BlockProfile, HalvesOfABackwardAddUp) {

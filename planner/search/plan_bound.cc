@@ -124,6 +124,7 @@ PlanBound BoundOf(const BoundInputs& in) {
   std::vector<RankLoad> ranks(shape.held.size());
   const Ranks on(in);
   const std::vector<std::vector<RecomputedRun>> runs = RecomputedRunsOf(in, on);
+  const std::vector<int64_t> tiled = TiledBytesOf(in, on);
   // Ranks and stages of earlier lanes. Lanes that put a stage on the same rank share its states.
   std::set<std::pair<int, int>> placed;
   for (size_t lane = 0; lane < shape.placement.size(); ++lane) {
@@ -141,6 +142,8 @@ PlanBound BoundOf(const BoundInputs& in) {
       if (placed.emplace(rank, s).second) {
         ++load.stages;
         load.least_step += LeastStep(on.In(rank), costs);
+        // Weights that ZeRO 3 gathers are cast for every product instead.
+        if (microbatches > 0 && zero < 3) load.work += costs.first_forward;
         load.step += Divided(costs.step, group, zero >= 1);
         load.states += StateBytes(in.plan, costs);
         // Without a microbatch, no rank of the lane keeps the weights that forwards read.
@@ -167,8 +170,10 @@ PlanBound BoundOf(const BoundInputs& in) {
     }
   }
   for (size_t p = 0; p < ranks.size() && StagesHaveCollectives(in.plan); ++p) {
-    for (const auto& [stage, count] : shape.paired_forwards[p])
-      ranks[p].work -= count * on.Stages(static_cast<int>(p))[stage].forward;
+    for (const auto& [stage, count] : shape.paired_forwards[p]) {
+      const LayerCosts& costs = on.Stages(static_cast<int>(p))[stage];
+      ranks[p].work -= count * costs.forward + costs.first_forward;
+    }
   }
   for (size_t p = 0; p < ranks.size(); ++p) {
     RankLoad& load = ranks[p];
@@ -195,7 +200,8 @@ PlanBound BoundOf(const BoundInputs& in) {
     const RankLoad& load = ranks[p];
     if (load.fill == kFar) continue;
     const BoundInputs& inputs = on.In(static_cast<int>(p));
-    const MemoryNeed memory = MemoryOf(inputs, load.states, shape.held[p], on.Stages(static_cast<int>(p)), runs[p]);
+    const MemoryNeed memory =
+        MemoryOf(inputs, load.states - tiled[p], shape.held[p], on.Stages(static_cast<int>(p)), runs[p]);
     double again = 0;
     ForEachRecomputed(runs[p], memory.layers, [&](const RecomputedRun& run, double share) {
       again += share * static_cast<double>(run.microbatches) * static_cast<double>(run.change.again);

@@ -118,6 +118,56 @@ TEST(PlanBound, MemoryIsStatesAndActivationsInFlight) {
   EXPECT_GT(BoundFor("zb-h1", 4, 8).bound.least_bytes, BoundFor("1f1b", 4, 8).bound.least_bytes);
 }
 
+// A framework that works in tiles holds less than the program plans, once on every rank that has layers of the run.
+TEST(PlanBound, TilesSaveBytes) {
+  const auto bytes = [](const std::string& name, int64_t of_first_run, int64_t of_second_run) {
+    const PipelineSchedule schedule = Build(name, 2, 8, name == "interleaved" ? 2 : 0);
+    const ScheduleShape shape = ShapeOf(schedule, /*frees_between_halves=*/false);
+    BlockProfile profile = Layers(schedule.stages);
+    profile.runs[0].run.layers = schedule.stages - 1;
+    profile.runs.push_back(profile.runs[0]);
+    profile.runs[1].run = {schedule.stages - 1, 1};
+    profile.runs[0].tiled_bytes = of_first_run;
+    profile.runs[1].tiled_bytes = of_second_run;
+    const std::vector<int32_t> cut(schedule.stages, 1);
+    const Plan plan;
+    return BoundOf({.profile = profile,
+                    .shape = shape,
+                    .layers_per_stage = cut,
+                    .plan = plan,
+                    .workspace_as_planned = false,
+                    .capacity = 1000 * kGiB})
+        .least_bytes;
+  };
+  // The first rank needs most: it holds two microbatches.
+  EXPECT_EQ(bytes("1f1b", 0, 0), 18 * kGiB + 2 * kGiB);
+  EXPECT_EQ(bytes("1f1b", kGiB / 2, 0), 18 * kGiB + 2 * kGiB - kGiB / 2);
+  EXPECT_EQ(bytes("1f1b", 0, kGiB), 18 * kGiB + 2 * kGiB);
+  // Now the second one.
+  EXPECT_EQ(bytes("1f1b", 3 * kGiB, 0), 18 * kGiB + kGiB);
+  // Three of four stages have layers of the first run.
+  const int64_t interleaved = bytes("interleaved", 0, 0);
+  EXPECT_EQ(bytes("interleaved", kGiB / 4, 0), interleaved - kGiB / 4);
+  EXPECT_EQ(bytes("interleaved", 1000 * kGiB, 1000 * kGiB), 0);
+}
+
+TEST(PlanBound, OnlyTheFirstForwardCastsWeights) {
+  const auto seconds = [](int microbatches, const std::string& plan_text) {
+    const ScheduleShape shape = ShapeOf(Build("1f1b", 1, microbatches), /*frees_between_halves=*/false);
+    BlockProfile profile = Layers(1);
+    profile.runs[0].first.first_forward = kForward / 2;
+    const std::vector<int32_t> cut = {1};
+    const Plan plan = Parse<Plan>(plan_text);
+    return BoundOf({.profile = profile, .shape = shape, .layers_per_stage = cut, .plan = plan, .capacity = 1000 * kGiB})
+        .least_seconds;
+  };
+  for (const int microbatches : {1, 8}) {
+    const double without = microbatches * (kForward + kBackward) * 1e-12;
+    EXPECT_DOUBLE_EQ(seconds(microbatches, ""), without + kForward / 2 * 1e-12);
+    EXPECT_DOUBLE_EQ(seconds(microbatches, "zero { stage: 3 }"), without);
+  }
+}
+
 TEST(PlanBound, ZeroOneKeepsNoRoundedSums) {
   const LayerCosts costs = {.gradient_bytes = 28 * kGiB};
   const std::string exact = "accumulation: EXACT precision { grads: FP32 } mesh { axes { name: 'data' size: 4 } }";

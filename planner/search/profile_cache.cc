@@ -28,7 +28,7 @@ namespace weft::planner {
 namespace {
 
 // Changes when the order or the meaning of figures does.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 // Length and CRC before each record.
 constexpr size_t kHeader = 8;
 
@@ -37,6 +37,7 @@ constexpr std::array kLayerFigures = {&LayerCosts::forward,
                                       &LayerCosts::backward_input,
                                       &LayerCosts::backward_weight,
                                       &LayerCosts::step,
+                                      &LayerCosts::first_forward,
                                       &LayerCosts::saved_bytes,
                                       &LayerCosts::half_saved_bytes,
                                       &LayerCosts::saved_gradient_bytes,
@@ -59,6 +60,7 @@ void ForEachFigure(Profile& profile, const Visit& visit) {
     layer(run.first);
     layer(run.further);
     layer(run.less_if_sharded);
+    visit(run.tiled_bytes);
   }
   layer(profile.saved_by_joining);
   visit(profile.activation_bytes);

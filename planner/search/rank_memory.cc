@@ -174,6 +174,26 @@ std::vector<std::vector<RecomputedRun>> RecomputedRunsOf(const BoundInputs& in, 
   return runs;
 }
 
+std::vector<int64_t> TiledBytesOf(const BoundInputs& in, const Ranks& ranks) {
+  const ScheduleShape& shape = in.shape;
+  std::vector<int64_t> bytes(shape.held.size());
+  for (size_t p = 0; p < bytes.size(); ++p) {
+    for (const RunCosts& run : ranks.In(static_cast<int>(p)).profile.runs) {
+      bool has_layers = false;
+      for (const std::vector<int>& lane : shape.placement) {
+        int32_t begin = 0;
+        for (int s = 0; s < shape.stages; ++s) {
+          const int32_t end = begin + in.layers_per_stage[s];
+          has_layers |= lane[s] == static_cast<int>(p) && begin < run.run.first + run.run.layers && run.run.first < end;
+          begin = end;
+        }
+      }
+      if (has_layers) bytes[p] += shape.widest * run.tiled_bytes;
+    }
+  }
+  return bytes;
+}
+
 MemoryNeed MemoryOf(const BoundInputs& in, int64_t states, const std::vector<ScheduleShape::Held>& held,
                     const std::vector<LayerCosts>& stages, const std::vector<RecomputedRun>& runs) {
   MemoryNeed memory{.bytes = states};

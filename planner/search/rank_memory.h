@@ -68,6 +68,9 @@ struct MemoryNeed {
 MemoryNeed MemoryOf(const BoundInputs& in, int64_t states, const std::vector<ScheduleShape::Held>& held,
                     const std::vector<LayerCosts>& stages, const std::vector<RecomputedRun>& runs);
 
+// By pipe rank: how many bytes less than `states` and activations a rank takes at most (RunCosts.tiled_bytes).
+std::vector<int64_t> TiledBytesOf(const BoundInputs& in, const Ranks& ranks);
+
 // Calls visit(run, share) for each run of which a rank recomputes a share, if it recomputes its first `layers`.
 template <typename Visit>
 void ForEachRecomputed(const std::vector<RecomputedRun>& runs, double layers, const Visit& visit) {

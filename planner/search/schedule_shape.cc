@@ -15,6 +15,7 @@ ScheduleShape ShapeOf(const PipelineSchedule& schedule, bool frees_between_halve
     int64_t pairs = 0, most = 0;
     for (const Slot& slot : order) {
       if (slot.kind == SlotKind::kForward) {
+        shape.widest = std::max<int64_t>(shape.widest, slot.width);
         saved[slot.stage] += slot.width;
         pairs += slot.width;
         if (slot.paired) ++paired[slot.stage];

@@ -32,6 +32,8 @@ struct ScheduleShape {
   std::vector<std::vector<Held>> held = {};
   // By pipe rank: (stage, number of its forwards that run as one action with a backward).
   std::vector<std::map<int, int64_t>> paired_forwards = {};
+  // The most microbatches that one forward computes at once.
+  int64_t widest = 1;
   bool split_backward = false;
   bool whole_backward = false;
 };

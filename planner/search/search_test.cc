@@ -65,6 +65,7 @@ std::vector<Problem> Problems() {
   for (const char* runtime : {"megatron-core", "torchtitan", "deepspeed", "torch-eager"}) {
     problems.push_back({.network = "nccl", .runtime = runtime, .excluded = {"microbatch"}});
   }
+  problems.push_back({.model = "llama-tiny", .network = "nccl", .runtime = "transformers", .excluded = {"microbatch"}});
   problems.push_back({.batch = 4, .plan = two_replicas + "zero { stage: 3 reshard: AFTER_BACKWARD }"});
   problems.push_back({.batch = 4, .plan = two_replicas, .excluded = {"recompute"}});
   problems.push_back({.batch = 4, .plan = two_replicas + "accumulation: EXACT"});

@@ -1,6 +1,7 @@
 #include "simulator/runtime/runtime_memory.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -93,6 +94,8 @@ double RanksOfALayer(const Program& program) { return static_cast<double>(AxisSi
 struct WorkspaceBytes {
   // Bytes in the forward and backward passes, and in the optimizer step.
   double passes = 0, update = 0;
+  // Planned bytes that tiles save in the passes: the part of `passes` that is negative.
+  double tiled = 0;
 };
 
 WorkspaceBytes Workspaces(const Program& program, const Template& t, const Runtime& runtime) {
@@ -109,7 +112,9 @@ WorkspaceBytes Workspaces(const Program& program, const Template& t, const Runti
   for (const KernelForm& form : runtime.kernels()) {
     Kernel kernel;
     if (form.workspace() == 0 || !Kernel_Parse(form.kernel(), &kernel)) continue;
-    (IsUpdate(kernel) ? bytes.update : bytes.passes) += form.workspace() * inputs[kernel];
+    const double of_kernel = form.workspace() * inputs[kernel];
+    (IsUpdate(kernel) ? bytes.update : bytes.passes) += of_kernel;
+    if (!IsUpdate(kernel)) bytes.tiled += std::max(0.0, -of_kernel);
     // Forms of one kernel for different devices state the same memory, so only the first counts.
     inputs[kernel] = 0;
   }
@@ -171,6 +176,10 @@ int64_t BytesUnder(const FrameworkBytes& bytes, const Runtime& runtime) {
   const auto planned = static_cast<int64_t>(bytes.planned);
   const int64_t beside = BytesBeside(bytes, runtime, /*tensors_only=*/false);
   return beside > 0 && planned > kMax - beside ? kMax : planned + beside;
+}
+
+int64_t TiledBytes(const Program& program, const Template& t, const Runtime& runtime) {
+  return static_cast<int64_t>(std::ceil(std::min(Workspaces(program, t, runtime).tiled, 0x1p60)));
 }
 
 int64_t RuntimeBytes(const Program& program, const Runtime& runtime) { return MostBeside(program, runtime, false); }

@@ -41,6 +41,10 @@ FrameworkBytes FrameworkBytesOf(const Program& program, const Template& t, const
 // Returns the bytes of such a rank, at most 2^62.
 int64_t BytesUnder(const FrameworkBytes& bytes, const Runtime& runtime);
 
+// Returns how many bytes less than planned a rank of the template takes at most, because its framework works in tiles:
+// the sum of the negative workspaces of kernels.
+int64_t TiledBytes(const Program& program, const Template& t, const Runtime& runtime);
+
 // Returns, for each template, the bytes of a rank: its device arena and everything else, at most 2^62.
 std::vector<int64_t> BytesOfTemplatesUnder(const Program& program, const Runtime& runtime);
 

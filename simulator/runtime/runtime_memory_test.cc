@@ -61,6 +61,22 @@ TEST(RuntimeMemory, WorkspacesOfKernels) {
   EXPECT_EQ(RuntimeBytes(alone, Parse<Runtime>("kernels { kernel: 'SWIGLU' workspace: -1000 }")), -1000);
 }
 
+// They count even if other workspaces are larger: they need not be at the same moment.
+TEST(RuntimeMemory, TilesSaveTheSumOfNegativeWorkspaces) {
+  const Program program = Parse<Program>(R"(
+    segments { values { shape: 10 shape: 8 } values { shape: 5 shape: 8 }
+               steps { kernel: SWIGLU inputs: 0 } steps { kernel: CROSS_ENTROPY inputs: 1 }
+               steps { kernel: GELU inputs: 1 } steps { kernel: ADAMW inputs: 0 } }
+    templates { device_arena_bytes: 1000 body { segment: 0 operands: 0 } }
+    templates { device_arena_bytes: 1100 })");
+  const Runtime runtime = Parse<Runtime>(R"(
+    kernels { kernel: 'SWIGLU' workspace: -2 } kernels { kernel: 'SWIGLU' workspace: -2 from_compute_capability: 90 }
+    kernels { kernel: 'CROSS_ENTROPY' workspace: -0.51 } kernels { kernel: 'GELU' workspace: 100 }
+    kernels { kernel: 'ADAMW' workspace: -4 })");
+  EXPECT_EQ(TiledBytes(program, program.templates(0), runtime), 2 * 80 + 21);
+  EXPECT_EQ(TiledBytes(program, program.templates(1), runtime), 0);
+}
+
 TEST(RuntimeMemory, AnOptimizerStepHasAllItsTensorsAtOnce) {
   Program program = Parse<Program>(R"(
     segments { values { shape: 10 } values { shape: 30 }
