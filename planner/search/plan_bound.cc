@@ -63,11 +63,6 @@ double GradientElementBytes(const Plan& plan) {
   return static_cast<double>(std::max<int64_t>(1, DTypeBytes(type)));
 }
 
-// Returns the bytes of a gradient's message divided by the bytes of the gradient, at most 1.
-double MessageShare(const Plan& plan) {
-  return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
-}
-
 // Bytes of weights that a microbatch gathers in a stage, in its forward and again in its backward. The first layer's
 // backward needs no weights if it has only an embedding: no gradient goes beyond the layer.
 int64_t GatheredBytes(const BoundInputs& in, int stage, const LayerCosts& costs) {
@@ -101,6 +96,10 @@ int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) 
 
 int64_t ReplicasThatShare(const Plan& plan) {
   return plan.zero().group() > 0 ? plan.zero().group() : AxisSize(plan.mesh(), "data");
+}
+
+double MessageShare(const Plan& plan) {
+  return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
 }
 
 int64_t StateBytes(const Plan& plan, const LayerCosts& costs) {

@@ -28,7 +28,7 @@ namespace weft::planner {
 namespace {
 
 // Changes when the order or the meaning of figures does.
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 // Length and CRC before each record.
 constexpr size_t kHeader = 8;
 
@@ -37,6 +37,12 @@ constexpr std::array kLayerFigures = {&LayerCosts::forward,
                                       &LayerCosts::backward_input,
                                       &LayerCosts::backward_weight,
                                       &LayerCosts::step,
+                                      &LayerCosts::expected_forward,
+                                      &LayerCosts::expected_backward,
+                                      &LayerCosts::expected_backward_input,
+                                      &LayerCosts::expected_backward_weight,
+                                      &LayerCosts::expected_step,
+                                      &LayerCosts::expected_scatter,
                                       &LayerCosts::saved_bytes,
                                       &LayerCosts::half_saved_bytes,
                                       &LayerCosts::saved_gradient_bytes,
