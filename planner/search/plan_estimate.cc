@@ -162,8 +162,7 @@ class Estimator {
           gather = Gather(*stage);
         }
       }
-      step = std::max<int64_t>(0, step - static_cast<int64_t>(of_rank[p].size() - 1) *
-                                             on_.In(static_cast<int>(p)).profile.saved_by_joining.step);
+      step = std::max<int64_t>(0, step - SavedSteps(static_cast<int>(p), std::ssize(of_rank[p])));
       if (static_cast<int>(p) == first_rank || static_cast<int>(p) == last_rank) own += tied;
       const int64_t update = Update(step, state_bytes) + gather - times.fill[p];
       summed = std::max(summed, own);
@@ -176,6 +175,12 @@ class Estimator {
  private:
   int64_t WholeBackward(const StageCosts& costs) const {
     return shape_.split_backward ? costs.backward_input + costs.backward_weight : costs.backward;
+  }
+
+  // The part of the optimizer step that a rank runs once, not once for each of its stages.
+  int64_t SavedSteps(int rank, int64_t stages) const {
+    const BlockProfile& profile = on_.In(rank).profile;
+    return (stages - 1) * profile.saved_by_joining.step / std::max<int64_t>(1, std::ssize(profile.runs) - 1);
   }
 
   PlacedStage Place(int lane, int s, const PlanBound& bound) const {
