@@ -250,6 +250,12 @@ absl::Status PlanCommand(absl::Span<const std::string> args) {
     const Plan own = inputs.plan;
     inputs.plan = PlanUnder(*runtime, own);
     if (IsSet(request.input, "plan.recompute.mode")) *inputs.plan.mutable_recompute() = own.recompute();
+    if (!own.has_recompute() && !planner::IsSearched(inputs.plan.recompute().mode())) {
+      inputs.notes.push_back(absl::StrCat("runtime ", Quoted(runtime->name()), " has recompute.mode ",
+                                          Recompute::Mode_Name(inputs.plan.recompute().mode()),
+                                          " unless the plan says otherwise; the search chooses among the other modes"));
+      inputs.plan.clear_recompute();
+    }
     WEFT_RETURN_IF_ERROR(ApplySettingsOver(request.input, &inputs.plan));
   }
   planner::SearchOptions& search = request.search;

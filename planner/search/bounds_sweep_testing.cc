@@ -18,6 +18,7 @@
 #include "planner/evaluate.h"
 #include "planner/search/candidate_bounds.h"
 #include "planner/search/layer_runs.h"
+#include "planner/search/search.h"
 #include "planner/search/search_context.h"
 #include "planner/search/space.h"
 #include "planner/search/try_candidate.h"
@@ -270,12 +271,8 @@ class Drawer {
     *defaults.mutable_precision() = space.plan.precision();
     WEFT_RETURN_IF_ERROR(ValidateAndResolve(&defaults, problem_.cluster.device()));
     *space.plan.mutable_precision() = defaults.precision();
-    const Recompute::Mode mode = space.plan.recompute().mode();
-    if (mode == Recompute::NONE || mode == Recompute::FULL || mode == Recompute::SELECTIVE || mode == Recompute::FIT) {
-      return Validate(problem_.cluster);
-    }
-    // A mode of the runtime that is not searched.
-    space.plan.clear_recompute();
+    // The mode may be the runtime's.
+    if (!IsSearched(space.plan.recompute().mode())) space.plan.clear_recompute();
     return Validate(problem_.cluster);
   }
 

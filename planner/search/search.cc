@@ -14,23 +14,18 @@
 namespace weft::planner {
 namespace {
 
-// Refuses modes that choose layers by number: profiles have only a few layers of the model, so they cannot measure such
-// modes.
 absl::Status CheckRecompute(const Recompute& recompute) {
-  switch (recompute.mode()) {
-    case Recompute::NONE:
-    case Recompute::FULL:
-    case Recompute::SELECTIVE:
-    case Recompute::FIT:
-      return absl::OkStatus();
-    default:
-      return absl::InvalidArgumentError(absl::StrCat("plan.recompute.mode = ", Recompute::Mode_Name(recompute.mode()),
-                                                     " is not searched; allowed: NONE, FULL, SELECTIVE, FIT; leave it "
-                                                     "out to let the search choose"));
-  }
+  if (IsSearched(recompute.mode())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("plan.recompute.mode = ", Recompute::Mode_Name(recompute.mode()),
+                                                 " is not searched; allowed: NONE, FULL, SELECTIVE, FIT; leave it "
+                                                 "out to let the search choose"));
 }
 
 }  // namespace
+
+bool IsSearched(Recompute::Mode mode) {
+  return mode == Recompute::NONE || mode == Recompute::FULL || mode == Recompute::SELECTIVE || mode == Recompute::FIT;
+}
 
 absl::StatusOr<SearchResult> Search(const ModelGraph& model, const Cluster& cluster, const SearchOptions& options) {
   const auto begin = std::chrono::steady_clock::now();

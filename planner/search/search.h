@@ -113,6 +113,10 @@ struct SearchResult {
   bool stopped = false;
 };
 
+// False for modes that choose layers by number: profiles have only a few layers of the model, so they cannot measure
+// such modes.
+bool IsSearched(Recompute::Mode mode);
+
 // The inputs may be as the user wrote them; SearchOptions.space has the recipe and the plan. Returns InvalidArgument if
 // the inputs are wrong, or if the space has no plan. A result without plans means that no plan fits. The result does
 // not depend on the number of threads unless the search was stopped.

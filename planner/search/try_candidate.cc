@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compiler/inputs/plan_inputs.h"
+#include "compiler/inputs/stage_cut.h"
 #include "planner/choose_recompute.h"
 #include "planner/compile.h"
 #include "planner/evaluate.h"
@@ -111,7 +112,12 @@ absl::StatusOr<Program> ProgramOf(const SearchContext& context, const FoundPlan&
 }
 
 TriedPlan TryAsItIs(const SearchContext& context, FoundPlan plan) {
-  return Run(context, std::move(plan), /*quickly=*/false);
+  // A framework cuts the model into stages in its own way, so the plan need not state the cut.
+  const Partition own = plan.plan.partition();
+  if (context.runtime != nullptr) CutStagesAs(*context.runtime, context.model, plan.recipe, &plan.plan);
+  TriedPlan tried = Run(context, std::move(plan), /*quickly=*/false);
+  *tried.found.plan.mutable_partition() = own;
+  return tried;
 }
 
 TriedPlan TryCandidate(const SearchContext& context, FoundPlan plan, const ScheduleShape& shape,
