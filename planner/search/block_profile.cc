@@ -16,7 +16,6 @@
 #include "proto/util/status.h"
 #include "simulator/runtime/runtime_memory.h"
 #include "simulator/runtime/weight_casts.h"
-#include "simulator/simulate.h"
 
 namespace weft::planner {
 namespace {
@@ -59,10 +58,6 @@ struct Span {
   // Sum of the steps, without the time between them.
   int64_t busy = 0;
   int64_t length() const { return std::max<int64_t>(0, end - begin); }
-  void Cover(int64_t from, int64_t to) {
-    begin = std::min(begin, from);
-    end = std::max(end, to);
-  }
 };
 
 struct Measured {
@@ -118,7 +113,8 @@ absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks, const R
         continue;
       }
       Span& span = spans[kind];
-      span.Cover(event.start_ps(), event.end_ps());
+      span.begin = std::min(span.begin, event.start_ps());
+      span.end = std::max(span.end, event.end_ps());
       span.busy += event.end_ps() - event.start_ps();
       if (kind != FORWARD) continue;
       const Step& step = as_run.segments(action->second->segment()).steps(event.step());
@@ -152,45 +148,6 @@ absl::StatusOr<Measured> CostsOfRanks(const Evaluation& made, int ranks, const R
     }
   }
   return measured;
-}
-
-bool IsMicrobatch(ActionKind kind) {
-  return kind == FORWARD || kind == BACKWARD || kind == BACKWARD_INPUT || kind == BACKWARD_WEIGHT;
-}
-
-// Adds the expected times of the layers on each pipe rank, from the trace of one microbatch of `program`.
-void AddExpected(const Program& program, const Trace& trace, Measured* measured) {
-  std::vector<bool> done(measured->ranks.size(), false);
-  for (const RankTrace& rank : trace.ranks()) {
-    const int64_t pipe = AxisCoordinate(program.mesh(), rank.rank(), "pipe");
-    if (done[pipe]) continue;
-    done[pipe] = true;
-    const Template& t = program.templates(TemplateOfRank(program, rank.rank()));
-    std::map<int32_t, const Action*> actions;
-    for (const auto* list : {&t.prologue(), &t.body(), &t.epilogue()}) {
-      for (const Action& action : *list) actions[action.id()] = &action;
-    }
-    LayerCosts& sum = measured->ranks[pipe];
-    std::map<ActionKind, Span> spans;
-    for (const TraceEvent& event : rank.events()) {
-      const Action& action = *actions[event.action()];
-      const bool computes = rank.streams(event.stream()) == "compute";
-      if (!IsMicrobatch(action.kind())) {
-        if (computes) sum.expected_step += event.end_ps() - event.start_ps();
-        continue;
-      }
-      // What runs beside the next action is no part of this one.
-      if (program.segments(action.segment()).steps(event.step()).detached()) {
-        sum.expected_scatter += event.end_ps() - event.start_ps();
-        continue;
-      }
-      spans[action.kind()].Cover(event.start_ps(), computes ? event.end_ps() : event.finish_ps());
-    }
-    sum.expected_forward = std::max<int64_t>(0, spans[FORWARD].length() - sum.first_forward);
-    sum.expected_backward = spans[BACKWARD].length();
-    sum.expected_backward_input = spans[BACKWARD_INPUT].length();
-    sum.expected_backward_weight = spans[BACKWARD_WEIGHT].length();
-  }
 }
 
 // Returns the bytes of the smallest message in this direction; 0 = there is no message.
@@ -256,15 +213,6 @@ absl::StatusOr<Measured> Measure(const ProfileRequest& request, const Form& form
       Evaluate(
           {.inputs = inputs, .network = request.network, .runtime = runtime ? &*runtime : nullptr, .trace = true}));
   WEFT_ASSIGN_OR_RETURN(Measured measured, CostsOfRanks(made, ranks, request.runtime));
-  if (request.runtime == nullptr) {
-    AddExpected(made.program, *made.trace, &measured);
-  } else {
-    WEFT_ASSIGN_OR_RETURN(
-        const sim::Simulation timed,
-        sim::Simulate(made.program, inputs.cluster,
-                      {.cost = inputs.cost, .network = request.network, .trace = true, .runtime = request.runtime}));
-    AddExpected(timed.as_run ? *timed.as_run : made.program, *timed.trace, &measured);
-  }
   measured.activation_bytes = SmallestMessage(made.program, TOWARDS_LOSS);
   measured.gradient_bytes = SmallestMessage(made.program, FROM_LOSS);
   return measured;
@@ -275,27 +223,14 @@ constexpr std::array kOfMicrobatch = {&LayerCosts::forward,
                                       &LayerCosts::backward,
                                       &LayerCosts::backward_input,
                                       &LayerCosts::backward_weight,
-                                      &LayerCosts::expected_forward,
-                                      &LayerCosts::expected_backward,
-                                      &LayerCosts::expected_backward_input,
-                                      &LayerCosts::expected_backward_weight,
-                                      &LayerCosts::expected_scatter,
                                       &LayerCosts::saved_bytes,
                                       &LayerCosts::half_saved_bytes,
                                       &LayerCosts::saved_gradient_bytes};
 constexpr std::array kTimes = {&LayerCosts::forward, &LayerCosts::backward, &LayerCosts::backward_input,
                                &LayerCosts::backward_weight};
-constexpr std::array kTimesOfStep = {&LayerCosts::step, &LayerCosts::first_forward, &LayerCosts::expected_step};
+constexpr std::array kTimesOfStep = {&LayerCosts::step, &LayerCosts::first_forward};
 constexpr std::array kStates = {&LayerCosts::parameter_bytes, &LayerCosts::gradient_bytes,
                                 &LayerCosts::optimizer_bytes};
-// Each time, and its estimate.
-constexpr std::array kExpected = {
-    std::pair{&LayerCosts::forward, &LayerCosts::expected_forward},
-    std::pair{&LayerCosts::backward, &LayerCosts::expected_backward},
-    std::pair{&LayerCosts::backward_input, &LayerCosts::expected_backward_input},
-    std::pair{&LayerCosts::backward_weight, &LayerCosts::expected_backward_weight},
-    std::pair{&LayerCosts::step, &LayerCosts::expected_step},
-};
 
 template <typename Work>
 void ForEachField(const Work& work) {
@@ -315,8 +250,6 @@ LayerCosts Difference(const LayerCosts& larger, const LayerCosts& smaller) {
 void AddHalves(const LayerCosts& halves, LayerCosts& costs) {
   costs.backward_input = halves.backward_input;
   costs.backward_weight = halves.backward_weight;
-  costs.expected_backward_input = halves.expected_backward_input;
-  costs.expected_backward_weight = halves.expected_backward_weight;
   costs.saved_gradient_bytes = halves.saved_gradient_bytes;
   costs.half_saved_bytes = halves.saved_bytes;
   costs.half_workspace_bytes = halves.workspace_bytes;
@@ -345,11 +278,7 @@ LayerCosts BlockProfile::CostsOf(int32_t begin, int32_t end, bool sharded) const
     }
   }
   if (covered < 2) return sum;
-  // A bound subtracts all savings, an estimate those of the joins that the stage has.
-  const int64_t joins = std::ssize(runs) - 1, joined = are_expected ? covered - 1 : joins;
-  const auto join = [&](auto field) {
-    sum.*field = std::max<int64_t>(0, sum.*field - saved_by_joining.*field * joined / joins);
-  };
+  const auto join = [&](auto field) { sum.*field = std::max<int64_t>(0, sum.*field - saved_by_joining.*field); };
   for (const auto field : kOfMicrobatch) join(field);
   for (const auto field : kTimesOfStep) join(field);
   // The first and the last layer may share a parameter.
@@ -384,22 +313,6 @@ BlockProfile PartOf(const BlockProfile& profile, int64_t part) {
   less.activation_bytes /= part;
   less.gradient_bytes /= part;
   return less;
-}
-
-BlockProfile ExpectedOf(const BlockProfile& profile) {
-  BlockProfile expected = profile;
-  expected.are_expected = true;
-  const auto replace = [](LayerCosts& costs) {
-    for (const auto& [time, estimate] : kExpected) costs.*time = costs.*estimate;
-    // An estimate counts what only the first forward does in the optimizer step, which also runs once.
-    costs.step += std::exchange(costs.first_forward, 0);
-  };
-  for (RunCosts& run : expected.runs) {
-    replace(run.first);
-    replace(run.further);
-  }
-  replace(expected.saved_by_joining);
-  return expected;
 }
 
 absl::StatusOr<BlockProfile> ProfileBlocks(const ProfileRequest& request) {

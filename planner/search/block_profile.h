@@ -34,15 +34,6 @@ struct LayerCosts {
   // By how much the first forward of an optimizer step takes longer than the others, whose time is `forward`: it may
   // cast weights to 8 bits, for all microbatches of the step.
   int64_t first_forward = 0;
-  // The five times above as estimates, not as bounds: an action from its first to its last step, with all collectives
-  // that it waits for and with the host's time under a runtime.
-  int64_t expected_forward = 0;
-  int64_t expected_backward = 0;
-  int64_t expected_backward_input = 0;
-  int64_t expected_backward_weight = 0;
-  int64_t expected_step = 0;
-  // An estimate of the time of reduce-scatters that a backward begins and does not wait for.
-  int64_t expected_scatter = 0;
   int64_t saved_bytes = 0;
   // The part that is kept until the weight half of the backward; 0 if the profile was made without halves.
   int64_t half_saved_bytes = 0;
@@ -86,15 +77,10 @@ struct BlockProfile {
   int64_t activation_bytes = 0;
   int64_t gradient_bytes = 0;
 
-  // The times are estimates (ExpectedOf), not bounds.
-  bool are_expected = false;
-
   // Returns a lower bound of the costs of layers begin, …, end - 1 as one stage. If the stage has layers of several
   // runs, the bound subtracts everything that joining saves. It subtracts shared parameters only if the stage has
-  // layers of all runs. If the times are estimates, so is the result. `sharded`: gradients are sharded over replicas.
+  // layers of all runs. `sharded`: gradients are sharded over replicas.
   LayerCosts CostsOf(int32_t begin, int32_t end, bool sharded) const;
-  // The costs of one layer of `run` in a stage with `layers` layers of it.
-  static const LayerCosts& LayerOf(const RunCosts& run, int32_t layers) { return layers > 1 ? run.further : run.first; }
   int32_t layers() const { return runs.empty() ? 0 : runs.back().run.first + runs.back().run.layers; }
 };
 
@@ -128,9 +114,6 @@ std::string ConfigurationKey(const Plan& plan);
 // Returns what `profile` says at least of a microbatch with one `part`-th of its sequences (profile_store.h says when).
 // Work and states of the optimizer step do not depend on the microbatch.
 BlockProfile PartOf(const BlockProfile& profile, int64_t part);
-
-// The profile with estimates instead of bounds as its times.
-BlockProfile ExpectedOf(const BlockProfile& profile);
 
 // Compiles a model with one and with two layers of each run, each run on its own rank of the pipeline, and one with all
 // runs on one rank, and simulates one microbatch. Fails as the compiler does, for example if heads do not divide,

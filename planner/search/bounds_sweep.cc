@@ -1,7 +1,6 @@
-// Compares the bounds and the estimates of many random plans with simulations, and prints a summary:
+// Compares the bounds of many random plans with simulations, and prints a summary:
 //
 //   bazel run -c opt //planner/search:bounds_sweep -- 1 10000
-//   bazel run -c opt //planner/search:bounds_sweep -- usual 1 10000
 //   bazel run -c opt //planner/search:bounds_sweep -- 1 1 17
 //
 // The exit status is 1 if a bound is above what is simulated.
@@ -25,20 +24,16 @@ void PrintQuantiles(const std::string& name, const std::vector<double>& values) 
 
 int Main(absl::Span<const std::string> args) {
   std::vector<int64_t> numbers;
-  const bool usual = !args.empty() && args[0] == "usual";
-  if (usual) args.remove_prefix(1);
   bool is_valid = !args.empty() && args.size() <= 3;
   for (const std::string& arg : args) is_valid &= absl::SimpleAtoi(arg, &numbers.emplace_back()) && numbers.back() >= 0;
   if (!is_valid) {
-    std::cerr << "usage: bounds_sweep [usual] SEED [CANDIDATES [PROBLEM]]\n"
-                 "Bounds and simulates 1000 random plans, or CANDIDATES of them; `usual`: of usual models and "
-                 "clusters. With\n"
-                 "PROBLEM, begins with this problem of the seed and prints every plan, as bound, quick estimate, "
-                 "estimate and\n"
-                 "simulated time: bounds_sweep 1 1 17 repeats problem 17 of seed 1.\n";
+    std::cerr
+        << "usage: bounds_sweep SEED [CANDIDATES [PROBLEM]]\n"
+           "Bounds and simulates 1000 random plans, or CANDIDATES of them. With PROBLEM, begins with this problem\n"
+           "of the seed and prints every plan: bounds_sweep 1 1 17 repeats problem 17 of seed 1.\n";
     return 2;
   }
-  SweepOptions options{.seed = static_cast<uint64_t>(numbers[0]), .usual = usual};
+  SweepOptions options{.seed = static_cast<uint64_t>(numbers[0])};
   if (numbers.size() > 1) options.candidates = numbers[1];
   if (numbers.size() > 2) options.first_problem = numbers[2];
   options.verbose = numbers.size() > 2;
@@ -51,9 +46,10 @@ int Main(absl::Span<const std::string> args) {
       result.problems, result.refused_problems, result.refused_bounds, result.candidates, result.simulated,
       result.unfit, result.refused);
   for (const auto& [reason, count] : result.refusals) std::cout << "  refused " << count << ": " << reason << "\n";
+  PrintQuantiles("|estimate error|", result.estimate_errors);
   PrintQuantiles("gap of bounds", result.bound_gaps);
   PrintQuantiles("gap of bytes", result.memory_gaps);
-  for (const std::string& line : SummaryOf(result.estimated, options.verbose)) std::cout << line << "\n";
+  PrintQuantiles("Spearman", result.spearman);
   std::cout << result.violations.size() << " violations\n";
   return result.violations.empty() ? 0 : 1;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <utility>
@@ -37,6 +38,7 @@ namespace {
 
 // Rounding of times.
 constexpr double kTolerance = 1e-9;
+constexpr size_t kFewestRanked = 8;
 
 class Random {
  public:
@@ -281,6 +283,33 @@ class Drawer {
   Problem problem_;
 };
 
+std::vector<double> RanksOf(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (size_t i = 0; i < order.size();) {
+    size_t end = i + 1;
+    while (end < order.size() && values[order[end]] == values[order[i]]) ++end;
+    for (size_t k = i; k < end; ++k) ranks[order[k]] = 0.5 * static_cast<double>(i + end - 1);
+    i = end;
+  }
+  return ranks;
+}
+
+// Spearman's rank correlation; equal values have the mean of their ranks. 1 if all values of one list are equal.
+double Spearman(const std::vector<double>& a, const std::vector<double>& b) {
+  const std::vector<double> ra = RanksOf(a), rb = RanksOf(b);
+  const double mean = 0.5 * static_cast<double>(a.size() - 1);
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += (ra[i] - mean) * (rb[i] - mean);
+    aa += (ra[i] - mean) * (ra[i] - mean);
+    bb += (rb[i] - mean) * (rb[i] - mean);
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 1;
+}
+
 void CountRefusal(const absl::Status& status, SweepResult& result) {
   std::string reason(status.message().substr(0, 80));
   std::replace_if(reason.begin(), reason.end(), [](char c) { return absl::ascii_isdigit(c); }, 'N');
@@ -304,6 +333,7 @@ void SweepProblem(const SweepOptions& options, const Problem& problem, Random& r
   bounds.Prepare(nullptr);
   std::vector<ChoiceIndices> all;
   space->ForEach([&](const ChoiceIndices& candidate, const Recipe&, const Plan&) { all.push_back(candidate); });
+  std::vector<double> estimates, times;
   const auto plans = static_cast<int64_t>(all.size());
   const int64_t end = result.candidates + options.per_problem;
   for (int64_t i = 0; i < plans && result.candidates < end; ++i) {
@@ -318,7 +348,7 @@ void SweepProblem(const SweepOptions& options, const Problem& problem, Random& r
       continue;
     }
     ++result.candidates;
-    const double loose = bound->least_seconds, quick = bound->estimated_seconds;
+    const double loose = bound->least_seconds;
     const absl::Status tightened = bounds.Tighten(found.recipe, found.plan, &*bound);
     if (!tightened.ok()) result.violations.push_back(absl::StrCat("Tighten: ", tightened.message(), ": ", text));
     const ScheduleShape& shape = *bounds.ShapeOf(found.recipe, found.plan);
@@ -348,23 +378,25 @@ void SweepProblem(const SweepOptions& options, const Problem& problem, Random& r
                                                "): ", text));
     }
     if (options.verbose) {
-      result.lines.push_back(absl::StrCat(bound->least_seconds, " ", quick, " ", bound->estimated_seconds, " ", seconds,
-                                          " s ", bound->least_bytes, " ", tried.found.device_bytes, " bytes: ", text));
+      result.lines.push_back(absl::StrCat(bound->least_seconds, " ", bound->estimated_seconds, " ", seconds, " s ",
+                                          bound->least_bytes, " ", tried.found.device_bytes, " bytes: ", text));
     }
     if (!(seconds > 0)) continue;
     result.bound_gaps.push_back(1 - bound->least_seconds / seconds);
-    result.estimated.push_back(
-        {.problem = result.problems - 1 + options.first_problem,
-         .least_seconds = bound->least_seconds,
-         .quick_seconds = quick,
-         .estimated_seconds = bound->estimated_seconds,
-         .simulated_seconds = seconds,
-         .features =
-             FeaturesOf(tried.found.plan, problem.runtime ? problem.runtime->name() : "weft", problem.network)});
+    result.estimate_errors.push_back(std::abs(bound->estimated_seconds / seconds - 1));
+    estimates.push_back(bound->estimated_seconds);
+    times.push_back(seconds);
   }
+  if (times.size() >= kFewestRanked) result.spearman.push_back(Spearman(estimates, times));
 }
 
 }  // namespace
+
+double Quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
 
 SweepResult SweepBounds(const SweepOptions& options) {
   SweepResult result;

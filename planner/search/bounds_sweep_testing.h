@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "planner/search/estimate_summary_testing.h"
-
 namespace weft::planner {
 
 struct SweepOptions {
@@ -39,17 +37,22 @@ struct SweepResult {
   int64_t refused = 0;
   // One text for each bound that is too high, with the command that repeats it.
   std::vector<std::string> violations;
-  // The simulated candidates that take any time, and 1 - bound / simulated of each.
-  std::vector<EstimatedPlan> estimated;
+  // For each simulated candidate: |estimate / simulated - 1|, and 1 - bound / simulated.
+  std::vector<double> estimate_errors;
   std::vector<double> bound_gaps;
   // 1 - bound / planned, of the bytes of the fullest rank of each candidate that weft's own executor runs.
   std::vector<double> memory_gaps;
+  // Spearman's rank correlation of estimates and simulations, for each problem with eight simulated candidates or more.
+  std::vector<double> spearman;
   // The beginnings of reasons, with their numbers.
   std::map<std::string, int64_t> refusals;
   std::vector<std::string> lines;
 };
 
 SweepResult SweepBounds(const SweepOptions& options);
+
+// The value at `share` (0 to 1) of the sorted values; 0 for no values.
+double Quantile(std::vector<double> values, double share);
 
 }  // namespace weft::planner
 

@@ -188,10 +188,9 @@ NetworkTimes CandidateBounds::MakeNetworkTimes(const Plan& plan, const BlockProf
 
 std::vector<BoundInputs> CandidateBounds::InputsOf(const Plan& plan, const ProfilesOfKinds& profiles,
                                                    const ScheduleShape& shape, const std::vector<int32_t>& cut,
-                                                   const NetworkTimes& times, bool expected) const {
-  const ProfileStore::Profiles& of_plan = profiles.front();
-  BoundInputs inputs{.profile = expected ? of_plan.expected : of_plan.profile,
-                     .recomputed = expected ? of_plan.expected_recomputed : of_plan.recomputed,
+                                                   const NetworkTimes& times) const {
+  BoundInputs inputs{.profile = profiles.front().profile,
+                     .recomputed = profiles.front().recomputed,
                      .shape = shape,
                      .layers_per_stage = cut,
                      .plan = plan,
@@ -209,27 +208,9 @@ std::vector<BoundInputs> CandidateBounds::InputsOf(const Plan& plan, const Profi
   std::vector<BoundInputs> of_pipelines;
   for (const std::vector<int32_t>& pipeline : mesh.pipelines) {
     inputs.devices = DevicesOf(pipeline, mesh.capacities, *context_.kinds, profiles);
-    for (size_t p = 0; expected && p < pipeline.size(); ++p) {
-      inputs.devices[p].profile = &profiles[pipeline[p]].expected;
-      inputs.devices[p].recomputed = profiles[pipeline[p]].expected_recomputed;
-    }
     of_pipelines.push_back(inputs);
   }
   return of_pipelines;
-}
-
-CandidateBounds::ExpectedKey CandidateBounds::ExpectedKeyOf(const Plan& plan, const BlockProfile& profile) {
-  return {plan.mesh().SerializeAsString(), profile.activation_bytes, profile.gradient_bytes,
-          plan.zero().stage() == 0 ? 0 : ReplicasThatShare(plan), plan.sequence_parallel()};
-}
-
-EstimateInputs CandidateBounds::EstimateInputsOf(const Recipe& recipe, const BoundInputs& inputs,
-                                                 const ExpectedNetwork& network) const {
-  return {.plan = inputs,
-          .network = network,
-          .runtime = context_.runtime,
-          .clips = recipe.clip_norm() > 0,
-          .host_bytes_per_second = context_.cluster.host().bytes_per_second()};
 }
 
 absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Plan& plan) {
@@ -259,17 +240,6 @@ absl::StatusOr<PlanBound> CandidateBounds::Bound(const Recipe& recipe, const Pla
   }
   PlanBound bound = BoundOfPipelines(InputsOf(plan, profiles, *shape, cut, times->second));
   for (const ProfileStore::Profiles& of_kind : profiles) bound.is_loose |= of_kind.is_loose;
-  const ExpectedKey expected_key = ExpectedKeyOf(plan, profile);
-  auto expected = expected_networks_.find(expected_key);
-  if (expected == expected_networks_.end()) {
-    const ExpectedNetwork made = ExpectedNetworkOf(context_, plan, profile.activation_bytes, profile.gradient_bytes);
-    expected = expected_networks_.emplace(expected_key, made).first;
-  }
-  bound.estimated_seconds = 0;
-  for (const BoundInputs& inputs : InputsOf(plan, profiles, *shape, cut, times->second, /*expected=*/true)) {
-    const EstimateInputs estimate = EstimateInputsOf(recipe, inputs, expected->second);
-    bound.estimated_seconds = std::max(bound.estimated_seconds, EstimateOf(estimate, bound));
-  }
   return bound;
 }
 
@@ -285,13 +255,6 @@ absl::Status CandidateBounds::Tighten(const Recipe& recipe, const Plan& plan, Pl
   const NetworkTimes& times = network_times_.at(NetworkKeyOf(plan, profiles.front().profile));
   for (const BoundInputs& inputs : InputsOf(plan, profiles, *shape, cut, times)) {
     WEFT_RETURN_IF_ERROR(TightenBound(inputs, schedule, microbatches, bound));
-  }
-  bound->estimated_seconds = 0;
-  const ExpectedNetwork& expected = expected_networks_.at(ExpectedKeyOf(plan, profiles.front().profile));
-  for (const BoundInputs& inputs : InputsOf(plan, profiles, *shape, cut, times, /*expected=*/true)) {
-    const EstimateInputs estimate = EstimateInputsOf(recipe, inputs, expected);
-    WEFT_ASSIGN_OR_RETURN(const double seconds, EstimateBySlots(estimate, schedule, microbatches, *bound));
-    bound->estimated_seconds = std::max(bound->estimated_seconds, seconds);
   }
   return absl::OkStatus();
 }

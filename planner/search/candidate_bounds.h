@@ -16,11 +16,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "planner/search/block_profile.h"
-#include "planner/search/expected_network.h"
 #include "planner/search/kind_stores.h"
 #include "planner/search/mixed_bounds.h"
 #include "planner/search/plan_bound.h"
-#include "planner/search/plan_estimate.h"
 #include "planner/search/search_context.h"
 #include "planner/search/space.h"
 #include "proto/plan.pb.h"
@@ -77,17 +75,9 @@ class CandidateBounds {
   NetworkTimes MakeNetworkTimes(const Plan& plan, const BlockProfile& profile) const;
   static NetworkKey NetworkKeyOf(const Plan& plan, const BlockProfile& profile);
   CutKey CutKeyOf(const std::string& configuration, const ScheduleShape& shape, const Plan& plan) const;
-  // One for each different pipeline. Everything in the result is borrowed. `expected`: the times of the profiles are
-  // estimates.
+  // One for each different pipeline. Everything in the result is borrowed.
   std::vector<BoundInputs> InputsOf(const Plan& plan, const ProfilesOfKinds& profiles, const ScheduleShape& shape,
-                                    const std::vector<int32_t>& cut, const NetworkTimes& times,
-                                    bool expected = false) const;
-  // The mesh, bytes of messages to the next stage and back, replicas that share states, and whether each rank has a
-  // part of the activations.
-  using ExpectedKey = std::tuple<std::string, int64_t, int64_t, int64_t, bool>;
-  static ExpectedKey ExpectedKeyOf(const Plan& plan, const BlockProfile& profile);
-  EstimateInputs EstimateInputsOf(const Recipe& recipe, const BoundInputs& inputs,
-                                  const ExpectedNetwork& network) const;
+                                    const std::vector<int32_t>& cut, const NetworkTimes& times) const;
 
   const SearchContext& context_;
   const Space& space_;
@@ -96,7 +86,6 @@ class CandidateBounds {
   std::map<ShapeKey, std::unique_ptr<Shape>> shapes_;
   std::map<CutKey, std::vector<int32_t>> cuts_;
   std::map<NetworkKey, NetworkTimes> network_times_;
-  std::map<ExpectedKey, ExpectedNetwork> expected_networks_;
 };
 
 }  // namespace weft::planner

@@ -15,6 +15,10 @@
 namespace weft::planner {
 namespace {
 
+// The part of the gathers and reduce-scatters of ZeRO 2 and 3 that estimates count as exposed. Only the order in which
+// plans are simulated depends on it. Chosen from plans of GPT-3 175B on 1024 A100 (docs/planning.md).
+constexpr double kExposedShare = 0.25;
+
 constexpr std::array kStageTimes = {&StageCosts::forward, &StageCosts::backward, &StageCosts::backward_input,
                                     &StageCosts::backward_weight};
 
@@ -26,14 +30,18 @@ struct RankLoad {
   int64_t drain = kFar;
   int64_t work = 0;
   int64_t weight_halves = 0;
+  // The optimizer step: an estimate, and a lower bound.
+  int64_t step = 0;
   int64_t least_step = 0;
   // Bytes of weights that all microbatches gather, and of gradients that they scatter, over the replicas.
   double gathered = 0;
   double scattered = 0;
-  // Bytes of parameters, gradients and optimizer states.
+  // Bytes of parameters, gradients and optimizer states together, and of gradients alone.
   int64_t states = 0;
+  int64_t gradients = 0;
   // Bits: kFirst if the rank holds the first stage, kLast if it holds the last one.
   int ends = 0;
+  int stages = 0;
 };
 constexpr int kFirst = 1, kLast = 2, kBothEnds = kFirst | kLast;
 
@@ -53,6 +61,11 @@ bool StagesHaveCollectives(const Plan& plan) {
 double GradientElementBytes(const Plan& plan) {
   const DType type = plan.accumulation() == EXACT ? EXACT192 : plan.precision().grads();
   return static_cast<double>(std::max<int64_t>(1, DTypeBytes(type)));
+}
+
+// Returns the bytes of a gradient's message divided by the bytes of the gradient, at most 1.
+double MessageShare(const Plan& plan) {
+  return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
 }
 
 // Bytes of weights that a microbatch gathers in a stage, in its forward and again in its backward. The first layer's
@@ -88,10 +101,6 @@ int64_t EndOfStep(const BoundInputs& in, const LayerCosts& stage, int64_t step) 
 
 int64_t ReplicasThatShare(const Plan& plan) {
   return plan.zero().group() > 0 ? plan.zero().group() : AxisSize(plan.mesh(), "data");
-}
-
-double MessageShare(const Plan& plan) {
-  return std::min(1.0, static_cast<double>(DTypeBytes(plan.precision().reduce())) / GradientElementBytes(plan));
 }
 
 int64_t StateBytes(const Plan& plan, const LayerCosts& costs) {
@@ -131,9 +140,11 @@ PlanBound BoundOf(const BoundInputs& in) {
       }
       load.ends |= (s == 0 ? kFirst : 0) | (s + 1 == shape.stages ? kLast : 0);
       if (placed.emplace(rank, s).second) {
+        ++load.stages;
         load.least_step += LeastStep(on.In(rank), costs);
         // Weights that ZeRO 3 gathers are cast for every product instead.
         if (microbatches > 0 && zero < 3) load.work += costs.first_forward;
+        load.step += Divided(costs.step, group, zero >= 1);
         load.states += StateBytes(in.plan, costs);
         // Without a microbatch, no rank of the lane keeps the weights that forwards read.
         if (microbatches == 0) load.states -= Divided(costs.parameter_bytes, group, zero >= 3);
@@ -141,6 +152,7 @@ PlanBound BoundOf(const BoundInputs& in) {
         const bool whole =
             in.workspace_as_planned && in.plan.zero().reshard() == Zero::NEVER && zero >= 3 && microbatches > 0;
         if (whole) load.states += costs.parameter_bytes - Divided(costs.parameter_bytes, group, true);
+        load.gradients += Divided(costs.gradient_bytes, group, zero >= 2);
       }
       if (microbatches == 0) continue;
       const auto passes = static_cast<double>(microbatches);
@@ -167,14 +179,17 @@ PlanBound BoundOf(const BoundInputs& in) {
     RankLoad& load = ranks[p];
     const BoundInputs& inputs = on.In(static_cast<int>(p));
     const LayerCosts& shared = inputs.profile.saved_by_joining;
+    // A rank runs some parts of the optimizer step once, not once for each stage.
+    load.step = std::max<int64_t>(0, load.step - std::max(0, load.stages - 1) * shared.step);
     if (load.ends != kBothEnds || shape.stages == 1) continue;
     // The first and the last layer may share a parameter.
+    load.gradients = std::max<int64_t>(0, load.gradients - shared.gradient_bytes);
     load.least_step = std::max<int64_t>(0, load.least_step - LeastStep(inputs, shared));
     load.states =
         std::max<int64_t>(0, load.states - shared.parameter_bytes - shared.optimizer_bytes - shared.gradient_bytes);
   }
   PlanBound bound;
-  int64_t least = 0;
+  int64_t least = 0, flow = 0, sync = 0;
   const int first = shape.placement[0][0];
   int64_t least_step = ranks[first].least_step;
   for (const std::vector<int>& lane : shape.placement) least_step = std::min(least_step, ranks[lane[0]].least_step);
@@ -203,9 +218,15 @@ PlanBound BoundOf(const BoundInputs& in) {
     const double scatters = in.network.scatter_ps_per_byte * load.scattered;
     const auto streams = static_cast<int64_t>(std::max(gathers, scatters));
     least = std::max({least, through + end, work + load.least_step, streams});
+    const auto exposed = static_cast<int64_t>(kExposedShare * (gathers + scatters));
+    flow = std::max({flow, through + load.step + exposed, load.fill + work + load.step + exposed, streams});
+    // With ZeRO 1, gradients are scattered and weights, which the network moves like gradients, are gathered.
+    const double sum =
+        zero == 1 ? in.network.scatter_ps_per_byte + in.network.gather_ps_per_byte : in.network.sum_ps_per_byte;
+    if (zero <= 1) sync = std::max(sync, static_cast<int64_t>(sum * static_cast<double>(load.gradients)));
   }
   bound.least_seconds = ToSeconds(Time{least});
-  bound.estimated_seconds = bound.least_seconds;
+  bound.estimated_seconds = ToSeconds(Time{flow + sync});
   return bound;
 }
 
@@ -252,8 +273,9 @@ absl::Status TightenBound(const BoundInputs& in, const PipelineSchedule& schedul
     }
   }
   const double least = ToSeconds(Time{drained + EndOfStep(in, on.Stages(in.shape.placement[0][0])[0], step)});
+  const double slack = bound->estimated_seconds - bound->least_seconds;
   bound->least_seconds = std::max(bound->least_seconds, least);
-  bound->estimated_seconds = std::max(bound->estimated_seconds, least);
+  bound->estimated_seconds = std::max(bound->estimated_seconds, least + std::max(0.0, slack));
   return absl::OkStatus();
 }
 

@@ -45,9 +45,6 @@ struct NetworkTimes {
 // Returns the number of replicas over which plan.zero shards.
 int64_t ReplicasThatShare(const Plan& plan);
 
-// Returns the bytes of a gradient's message divided by the bytes of the gradient, at most 1.
-double MessageShare(const Plan& plan);
-
 // The device of the ranks at one pipe rank, if devices are of several kinds.
 struct RankDevice {
   // BoundInputs.profile, .recomputed and .memory_bytes_per_second, for this device.

@@ -71,12 +71,8 @@ bool ProfileStore::MakeAll(const std::vector<Wanted>& wanted, const std::functio
       [&](size_t i) {
         const auto& [key, configuration, size] = wanted[i];
         const std::string cache_key = CacheKey(size->recipe, *key, configuration->split, shards_);
-        const auto keep = [size = size](std::unique_ptr<CachedProfile> made) {
-          if (made->ok()) size->expected = std::make_unique<BlockProfile>(ExpectedOf(**made));
-          size->profile = std::move(made);
-        };
         if (const CachedProfile* known = cache_.Find(cache_key)) {
-          keep(std::make_unique<CachedProfile>(*known));
+          size->profile = std::make_unique<CachedProfile>(*known);
           return;
         }
         auto made = std::make_unique<CachedProfile>(ProfileBlocks({.models = models_,
@@ -90,7 +86,7 @@ bool ProfileStore::MakeAll(const std::vector<Wanted>& wanted, const std::functio
                                                                    .split_backward = configuration->split,
                                                                    .sharded_gradients = shards_}));
         cache_.Store(cache_key, *made);
-        keep(std::move(made));
+        size->profile = std::move(made);
       },
       stop);
 }
@@ -110,7 +106,6 @@ bool ProfileStore::MakeLargest(const std::function<bool()>& stop) {
       const bool has_all_forms = profile.ok() && profile->halves.ok() && profile->sharded.ok();
       if (has_all_forms && speed_grows_ && most % microbatch == 0) {
         size.bound = std::make_unique<BlockProfile>(PartOf(*profile, most / microbatch));
-        size.expected = std::make_unique<BlockProfile>(ExpectedOf(*size.bound));
       } else {
         others.push_back({&key, &configuration, &size});
       }
@@ -158,13 +153,7 @@ absl::StatusOr<ProfileStore::Profiles> ProfileStore::For(const Recipe& recipe, c
     WEFT_ASSIGN_OR_RETURN(all, profile_of(*recomputed));
   }
   const CachedProfile& largest = *configuration.sizes.rbegin()->second.profile;
-  return Profiles{.configuration = key,
-                  .profile = *profile,
-                  .recomputed = all,
-                  .expected = *size.expected,
-                  .expected_recomputed = recomputed == nullptr ? nullptr : recomputed->expected.get(),
-                  .of_cut = largest.ok() ? *largest : *profile,
-                  .is_loose = loose};
+  return Profiles{key, *profile, all, largest.ok() ? *largest : *profile, loose};
 }
 
 }  // namespace weft::planner

@@ -53,9 +53,6 @@ class ProfileStore {
     const BlockProfile& profile;
     // BoundInputs.recomputed.
     const BlockProfile* recomputed = nullptr;
-    // `profile` and `recomputed` with estimates as their times.
-    const BlockProfile& expected;
-    const BlockProfile* expected_recomputed = nullptr;
     // The profile by which layers are cut into stages: that of the largest microbatch.
     const BlockProfile& of_cut;
     // The profiles are bounds that a larger microbatch gives.
@@ -75,8 +72,6 @@ class ProfileStore {
       std::unique_ptr<CachedProfile> profile;
       // What the profile of the largest microbatch says of this one; null = nothing.
       std::unique_ptr<BlockProfile> bound;
-      // ExpectedOf the profile, or of what bounds it.
-      std::unique_ptr<BlockProfile> expected;
     };
     // By microbatch.
     std::map<int64_t, Size> sizes;
