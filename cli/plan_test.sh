@@ -39,6 +39,25 @@ expect 0 '^The space has [0-9,]+ plans: [0-9]+ were compiled, proven and simulat
 expect 0 '^   1 .* pp=2 schedule=1f1b' plan "${tiny[@]}" --set pp=2 --set dp=1 --set mbs=4
 [[ $("$WEFT" plan "${tiny[@]}" --set dp=2 --top=3 2>/dev/null | grep -c '^ *[0-9] .* dp=2') = 3 ]] || fail "dp is fixed"
 expect 0 'runtime megatron-core, network nccl' plan "${tiny[@]:0:8}" --runtime=megatron-core --network=nccl
+# A mode of recompute that a framework has by default and that is not searched is left to the search.
+expect 0 '^gpt2-tiny on 2 devices of dgx-a100-80g \(runtime torchtitan, network nccl' \
+  plan "${tiny[@]}" --runtime=torchtitan --network=nccl
+"$WEFT" plan "${tiny[@]}" --runtime=torchtitan --network=nccl 2>&1 >/dev/null | grep >/dev/null \
+  "^note: runtime 'torchtitan' has recompute.mode EVERY unless the plan says otherwise; the search chooses" ||
+  fail "no note of the mode that is not searched"
+expect 1 'plan.recompute.mode = EVERY is not searched; allowed: NONE' \
+  plan "${tiny[@]}" --runtime=torchtitan --network=nccl --set recompute.mode=EVERY --set recompute.every=2
+# The user's own plan takes the time that simulate says, with the framework's cut into stages.
+gpt2=(--model=gpt2 --cluster=dgx-a100-80g --runtime=megatron-core --network=nccl --set seq=128 --set gbs=8)
+"$WEFT" plan "${gpt2[@]}" --gpus=4 --schedules=1f1b --set x=1 --set pp=4 --set dp=1 --from "pp=4 mbs=1 schedule=1f1b" \
+  --format=json >from.json 2>/dev/null || fail "a search from a plan of Megatron"
+"$WEFT" simulate "${gpt2[@]}" --set pp=4 --set mbs=1 --set schedule=1f1b --format=json >simulated.json 2>/dev/null ||
+  fail "simulate the plan of Megatron"
+python3 - <<'END' || fail "the time of the user's plan"
+import json
+report, simulated = json.load(open("from.json")), json.load(open("simulated.json"))
+assert report["changes"]["start"]["iteration_seconds"] == simulated["iteration_seconds"], report["changes"]
+END
 
 expect 0 '^Popular choices:$' plan "${tiny[@]}"
 expect 0 '^  ZeRO 3 alone: .* slower \(dp=2 ' plan "${tiny[@]}"
