@@ -219,7 +219,7 @@ TEST(OptimizerTest, MoreElementsThan32BitsCount) {
   constexpr int64_t kElements = (int64_t{1} << 32) + 1000;
   const SparseMemory gradient(kElements * 2), w(kElements * 4), b(kElements * 4);
   ASSERT_TRUE(gradient.good() && w.good() && b.good());
-  // An element of thread 7 of the last block.
+  // An element of thread 7 of a tile that only 64 bits can count.
   constexpr int64_t kPlace = (int64_t{1} << 32) + 56;
   gradient.data<uint16_t>()[kPlace] = ToBf16(4.0f).bits;
   SgdUpdate update;
@@ -228,8 +228,8 @@ TEST(OptimizerTest, MoreElementsThan32BitsCount) {
   update.from[0] = update.to[0] = {w.data<void>(), Type::kFp32};
   update.learning_rate = 0.5;
   const int64_t blocks = BlocksFor(update);
-  RunBlock(SgdKernel<float, Type::kBf16, Type::kFp32, Type::kFp32>{update}, blocks - 1, blocks, kTileThreads,
-           sizeof(TensorUpdate));
+  RunBlock(SgdKernel<float, Type::kBf16, Type::kFp32, Type::kFp32>{update}, kPlace / kTileElements % blocks, blocks,
+           kTileThreads, sizeof(TensorUpdate));
   EXPECT_EQ(w.data<float>()[kPlace], -2);
   EXPECT_EQ(w.data<float>()[56], 0);
 }
