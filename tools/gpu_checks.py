@@ -450,8 +450,8 @@ def files_of(group, name):
 
 # With --seconds, the most seconds that a check may take, by its name or its group: about twice the expected time.
 SECONDS = {"machine": 10, "contact": 60, "peaks": 60, "kernels": 240, "nccl": 60, "loopback": 60, "train": 60,
-           "bandwidth": 60, "calibrate": 180, "offload": 240, "sanitizer": 200, "gpu_runs_test": 90, "speed-7b": 240, "speed-8b": 240,
-           "pytorch-7b": 240, "pytorch-8b": 240}
+           "bandwidth": 60, "calibrate": 180, "offload": 240, "sanitizer": 200, "gpu_runs_test": 90,
+           "cudnn-convolution": 240, "speed-7b": 240, "speed-8b": 240, "pytorch-7b": 240, "pytorch-8b": 240}
 SPEED_SECONDS = 150
 
 
@@ -480,6 +480,6 @@ def groups():
     checks["sanitizer"] = {"sanitizer": check_sanitizer}
     # weft's rows come before PyTorch's. Checks that need minutes of the host for seconds of the GPU come last.
     order = ["contact", "peaks", "kernels", "nccl", "train", "bandwidth", "speed-gpt2-xl", "loopback", "speed-1.5b",
-             "speed-8b", "speed-3b", "speed-7b", "pytorch-gpt2-xl", "pytorch-1.5b", "pytorch-8b", "pytorch-3b", "pytorch-7b",
-             "calibrate", "offload", "sanitizer"]
+             "speed-8b", "speed-3b", "speed-7b", "pytorch-gpt2-xl", "pytorch-1.5b", "pytorch-8b", "pytorch-3b",
+             "pytorch-7b", "calibrate", "offload", "sanitizer"]
     return {group: checks[group] for group in order}

@@ -31,9 +31,7 @@ FAMILIES = {
     "NVIDIA DGXC": ("nemo", 0, "BF16", True, MEGATRON),
     "SimuMax": ("megatron-core-blocking", 0, "BF16", False, MEGATRON),
     "Zero Bubble": ("megatron-2022", 0.1, "FP16", True, MEGATRON + ["--schedules", "1f1b,interleaved,zb-h1"]),
-    # Its runtime recomputes every second layer, which `weft plan` does not search.
-    "torchtitan": ("torchtitan", 0, "BF16", False,
-                   ["--set", "recompute.mode=FIT", "--exclude", "offload,zero-group"]),
+    "torchtitan": ("torchtitan", 0, "BF16", False, ["--exclude", "offload,zero-group"]),
     "vTrain": ("megatron-deepspeed", 0.1, "FP16", True, DEEPSPEED),
 }
 

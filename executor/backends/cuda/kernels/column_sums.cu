@@ -22,6 +22,8 @@ constexpr int64_t kWantedBlocks = 2112;
 // Number of chunks to aim for if one block sums all columns of a chunk and each of its threads has sixteen columns
 // (norm.h): 512 threads for each of 132 multiprocessors. For up to kNarrow columns the number is doubled.
 constexpr int64_t kWantedChunks = 264, kNarrow = 2048;
+// Up to this many columns, a norm's backward does not sum them itself (norm.h).
+constexpr int64_t kFew = 1024;
 
 // kNone: the launch makes only plain sums. Otherwise it also sums dy (x - mean) rstd. kOfRows: each row has one mean.
 // kOfGroups: a run of rows has one mean for each group of columns.
@@ -192,7 +194,8 @@ int64_t ColumnSums::RowsOfChunk() const {
   if (segments == 1 && wanted < least) wanted = least;
   // All turns have the same number of rows. Few columns would have thousands of chunks of a few rows, whose sums take
   // longer to add than the rows. More columns may be summed by a norm's backward, which needs many chunks.
-  const int64_t of_turn = CeilDivide(CeilDivide(rows, wanted), kColumnTurns), least_of_turn = columns <= 1024 ? 4 : 1;
+  const int64_t of_turn = CeilDivide(CeilDivide(rows, wanted), kColumnTurns);
+  const int64_t least_of_turn = columns <= kFew ? kTogether : 1;
   return (of_turn > least_of_turn ? of_turn : least_of_turn) * kColumnTurns;
 }
 
