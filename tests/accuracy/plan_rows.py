@@ -192,8 +192,8 @@ def main():
     if arguments.only:
         wanted = arguments.only.split(",")
         rows = sorted((row for row in rows if row["id"] in wanted), key=lambda row: wanted.index(row["id"]))
-        if len(rows) != len(wanted):
-            sys.exit(f"plan_rows.py: --only: {len(wanted) - len(rows)} of these runs cannot be planned")
+        if missing := [name for name in wanted if name not in {row["id"] for row in rows}]:
+            sys.exit(f"plan_rows.py: --only: {', '.join(missing)}: not a run of published.json that can be planned")
     elif not arguments.all:
         rows = sample_of(rows, arguments.sample)
     predicted = predicted_times(arguments.results)
